@@ -18,6 +18,7 @@ CODE: Final = ("layers/noetl_core", "cli", "console/noetl_console", "infra", "pl
 PAGES: Final = ("README.md", "CONTRIBUTING.md", "docs")
 RULES: Final[Mapping[str, str]] = {
     "first-word": "a docstring begins with a verb or a noun, not with a clause",
+    "test-name": "the name of a test has a noun as its subject, not a clause",
     "word": "the word has a plain or a usual form",
     "long": "a sentence of a page has at most `LONGEST` words",
     "twice": "a word stands twice in a row",
@@ -27,6 +28,8 @@ LONGEST: Final = 45
 _DOCUMENTED: Final = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 _CLAUSE: Final = re.compile(r"(What|Where|How|Whether|Who|Whom|Whose|Which|When|Of|So many)\b")
 _OPENS_WITH_CLAUSE: Final = re.compile(rf"[\"']\s*{_CLAUSE.pattern}")
+_CLAUSES: Final = "what|of|whom?|whose|whoever|how|whether|so_many"
+_TEST_NAME: Final = re.compile(rf"^ *(?:async )?def (test_(?:{_CLAUSES})_\w+_\w+)", re.MULTILINE)
 _WORDS: Final[Mapping[str, str]] = {
     r"for ever": "forever",
     r"anew": "again",
@@ -78,7 +81,11 @@ def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def check_code(source: str) -> Iterator[Finding]:
-    """Check the docstrings of a module. Sources without suspect text are not parsed, which takes two thirds of the time."""
+    """Check the docstrings of a module, and the names of its tests. Sources without suspect text are not parsed, which takes two
+    thirds of the time."""
+    for name in _TEST_NAME.finditer(source):
+        line = source.count("\n", 0, name.start(1)) + 1
+        yield Finding(line, "test-name", f"{name[1]} has a clause as its subject; name it: test_expired_values_are_not_listed")
     if not any(pattern.search(source) for pattern in (_OPENS_WITH_CLAUSE, _WORD, _TWICE)):
         return
     for line, text in docstrings(ast.parse(source)):

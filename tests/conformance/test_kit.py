@@ -81,7 +81,7 @@ def test_the_order_of_runs_counts_only_where_they_are_not_concurrent(twice: tupl
         {"refused": {"status": 422}, "status": "completed"},
     ],
 )
-def test_what_is_not_as_expected_is_said(twice: tuple[Observed, Observed], expect: dict[str, Any]) -> None:
+def test_a_difference_from_the_expectation_is_reported(twice: tuple[Observed, Observed], expect: dict[str, Any]) -> None:
     case = Case("x", (), CASE.text, expect)
     assert list(problems(case, twice[0]))
 

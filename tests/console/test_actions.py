@@ -78,7 +78,7 @@ def test_a_callback_is_answered_in_the_inbox_by_a_form_of_its_schema(hands: Watc
 
 
 @pytest.mark.nightly
-def test_an_answer_that_does_not_fit_says_what_is_wrong(hands: Watched, acted_on: Stored) -> None:
+def test_a_callback_can_be_failed_with_a_message_instead_of_an_answer(hands: Watched, acted_on: Stored) -> None:
     execution = acted_on.start(APPROVE, {"amount": 78})
     hands.open(f"executions/{execution}", ".waits")
     expect(hands.page.get_by_role("region", name="Input")).to_contain_text("78")
@@ -93,7 +93,7 @@ def test_an_answer_that_does_not_fit_says_what_is_wrong(hands: Watched, acted_on
 
 
 @pytest.mark.nightly
-def test_a_redrive_shows_what_would_run_before_it_does(hands: Watched, acted_on: Stored) -> None:
+def test_a_redrive_is_previewed_before_it_runs(hands: Watched, acted_on: Stored) -> None:
     execution = acted_on.start(ITEMS, {"count": 700})
     hands.open(f"executions/{execution}", ".actions")
     status(hands, "failed")

@@ -12,7 +12,7 @@ from tests.console.stored import Stored
 
 
 @pytest.mark.nightly
-def test_the_part_of_a_loop_that_is_looked_at_stays(page: Watched, looked_at: Stored) -> None:
+def test_the_selected_part_of_a_loop_stays_after_a_reload(page: Watched, looked_at: Stored) -> None:
     page.open(f"executions/{looked_at.items}/iterations", ".heat")
     page.page.locator(".heat button").nth(40).click()
     expect(page.page.locator(".heat button[aria-current]")).to_have_count(1)
@@ -41,7 +41,7 @@ def test_the_step_of_a_playbook_and_the_search_of_the_list_stay(page: Watched, l
 
 
 @pytest.mark.nightly
-def test_a_failed_iteration_is_found_and_its_redrive_looked_at_with_keys_alone(page: Watched, looked_at: Stored) -> None:
+def test_a_failed_iteration_and_its_redrive_preview_are_reached_by_keyboard_alone(page: Watched, looked_at: Stored) -> None:
     def focus(selector: str, most: int = 60) -> None:
         """Press Tab until an element has the focus."""
         for _ in range(most):

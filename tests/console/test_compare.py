@@ -33,7 +33,7 @@ def test_two_executions_are_compared_step_by_step(page: Watched, looked_at: Stor
 
 
 @pytest.mark.nightly
-def test_executions_that_are_alike_say_so(hands: Watched, acted_on: Stored) -> None:
+def test_comparing_equal_executions_shows_no_difference(hands: Watched, acted_on: Stored) -> None:
     one, other = acted_on.start(SHOP), acted_on.start(SHOP)
     hands.open(f"compare?a={one}&b={other}", ".alike")
     expect(hands.page.get_by_role("region", name="Differences")).to_contain_text("No difference")
@@ -54,7 +54,7 @@ def test_iterations_are_compared_by_their_index(hands: Watched, acted_on: Stored
 
 
 @pytest.mark.nightly
-def test_of_long_ones_it_is_said_what_all_visits_came_to(
+def test_a_partial_comparison_shows_the_totals_of_all_visits(
     hands: Watched, acted_on: Stored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few = partial(diff, limits=ReadLimits(whole=0, ends=2))
@@ -97,6 +97,6 @@ def test_a_text_to_decide_by_is_edited(page: Watched, looked_at: Stored) -> None
 
 
 @pytest.mark.nightly
-def test_what_is_not_there_is_said(page: Watched, looked_at: Stored) -> None:
+def test_comparing_with_a_missing_execution_shows_an_alert(page: Watched, looked_at: Stored) -> None:
     page.open(f"compare?a={looked_at.shop}&b=17", "[role=alert]")
     expect(page.page.get_by_role("alert")).to_contain_text("there is no execution 17")

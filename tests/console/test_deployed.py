@@ -145,7 +145,7 @@ def kept(page: Page) -> str:
 
 
 @pytest.mark.nightly
-def test_an_api_without_authentication_asks_nobody(s3: Any, wiring: LocalWiring, tab: Page) -> None:
+def test_an_api_without_authentication_needs_no_sign_in(s3: Any, wiring: LocalWiring, tab: Page) -> None:
     with deployed(s3, wiring, auth="NONE") as made:
         tab.goto(made.gateway.url)
         expect(tab.locator("tbody tr")).to_have_count(1)
@@ -186,7 +186,7 @@ def test_a_token_that_is_pasted_lets_in_and_is_kept_nowhere(with_tokens: Deploye
 
 
 @pytest.mark.nightly
-def test_what_a_page_holds_stays_when_the_token_has_ended(with_tokens: Deployed, tab: Page) -> None:
+def test_a_page_keeps_its_input_after_the_token_expires(with_tokens: Deployed, tab: Page) -> None:
     first, second = with_tokens.let(), with_tokens.let()
     tab.goto(f"{with_tokens.gateway.url}#/compare")
     dialog = tab.get_by_role("dialog", name="Sign in")
@@ -202,7 +202,7 @@ def test_what_a_page_holds_stays_when_the_token_has_ended(with_tokens: Deployed,
     assert field.input_value() == "written before"
 
 
-def test_people_sign_in_at_the_pool_and_come_back_to_where_they_wanted(with_people: Deployed, tab: Page) -> None:
+def test_signing_in_at_the_pool_returns_to_the_requested_page(with_people: Deployed, tab: Page) -> None:
     good = with_people.let()
     with_people.people.tokens = [good, good]
     tab.goto(f"{with_people.gateway.url}#/executions?status=waiting")
@@ -218,7 +218,7 @@ def test_people_sign_in_at_the_pool_and_come_back_to_where_they_wanted(with_peop
 
 
 @pytest.mark.nightly
-def test_a_token_that_ends_is_followed_by_the_next_without_a_word(with_people: Deployed, tab: Page) -> None:
+def test_an_expiring_token_is_refreshed_without_a_prompt(with_people: Deployed, tab: Page) -> None:
     soon, good = with_people.let(exp=int(time.time()) + 20), with_people.let()
     with_people.people.tokens = [soon, good]
     tab.goto(with_people.gateway.url)
@@ -231,7 +231,7 @@ def test_a_token_that_ends_is_followed_by_the_next_without_a_word(with_people: D
 
 
 @pytest.mark.nightly
-def test_what_the_pool_refuses_is_said_as_text_and_not_tried_again(with_people: Deployed, tab: Page) -> None:
+def test_a_sign_in_error_of_the_pool_is_shown_once_as_text(with_people: Deployed, tab: Page) -> None:
     with_people.people.says = "access_denied"
     tab.goto(with_people.gateway.url)
     tab.get_by_role("button", name="Sign in").click()
@@ -241,14 +241,14 @@ def test_what_the_pool_refuses_is_said_as_text_and_not_tried_again(with_people: 
 
 
 @pytest.mark.nightly
-def test_an_answer_to_somebody_elses_sign_in_is_not_taken(with_people: Deployed, tab: Page) -> None:
+def test_an_answer_to_a_sign_in_of_another_tab_is_refused(with_people: Deployed, tab: Page) -> None:
     tab.goto(f"{with_people.gateway.url}?code=planted&state=guessed")
     expect(tab.get_by_role("alert")).to_have_text("This answer belongs to no sign-in of this tab.")
     assert with_people.people.grants == []
     assert tab.url == with_people.gateway.url
 
 
-def test_the_policy_and_what_goes_with_it_are_those_of_the_local_server(with_people: Deployed, tab: Page) -> None:
+def test_deployed_files_have_the_headers_of_the_local_server(with_people: Deployed, tab: Page) -> None:
     seen: dict[str, dict[str, str]] = {}
 
     def look(route: Route) -> None:
@@ -275,7 +275,7 @@ def test_the_policy_and_what_goes_with_it_are_those_of_the_local_server(with_peo
     assert index.status == 304
 
 
-def test_every_file_is_published_under_a_version_made_of_what_is_in_it() -> None:
+def test_every_file_is_published_under_a_version_made_of_all_contents() -> None:
     files = published()
     assert list(files)[-1] == "index.html"
     (version,) = {key.partition("/")[0] for key in files} - {"index.html"}
@@ -287,7 +287,7 @@ def test_every_file_is_published_under_a_version_made_of_what_is_in_it() -> None
 
 
 @pytest.mark.nightly
-def test_the_version_before_stays_for_who_has_it_open_and_older_ones_go(s3: Any) -> None:
+def test_publishing_keeps_the_previous_version_and_removes_older_ones(s3: Any) -> None:
     s3.create_bucket(Bucket="versions")
 
     def versions() -> set[str]:

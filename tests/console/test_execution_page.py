@@ -38,7 +38,7 @@ def test_each_view_is_shown_without_errors_and_has_no_barriers(page: Watched, lo
 
 
 @pytest.mark.nightly
-def test_costs_of_a_long_history_say_that_they_are_estimated(
+def test_costs_of_a_long_history_are_marked_as_estimated(
     page: Watched, looked_at: Stored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page.open(f"executions/{looked_at.items}/cost", "tbody tr")
@@ -51,7 +51,7 @@ def test_costs_of_a_long_history_say_that_they_are_estimated(
 
 
 @pytest.mark.nightly
-def test_the_tree_says_what_the_graph_draws(page: Watched, looked_at: Stored) -> None:
+def test_the_tree_lists_the_steps_and_statuses_of_the_graph(page: Watched, looked_at: Stored) -> None:
     page.open(f"executions/{looked_at.shop}/graph", "canvas")
     expect(page.page.get_by_role("treeitem")).to_have_count(6)
     assert tree(page.page) == {
@@ -126,12 +126,12 @@ def at_random_positions(page: Watched, stored: Stored, execution: str, positions
 
 
 @pytest.mark.nightly
-def test_the_slider_shows_what_state_at_that_event_says_at_random_positions(page: Watched, looked_at: Stored) -> None:
+def test_the_slider_matches_the_state_endpoint_at_random_positions(page: Watched, looked_at: Stored) -> None:
     at_random_positions(page, looked_at, looked_at.shop, 60)
 
 
 @pytest.mark.soak
-def test_the_slider_shows_what_state_says_at_random_positions_of_a_long_history(page: Watched, looked_at: Stored) -> None:
+def test_the_slider_matches_the_state_endpoint_throughout_a_long_history(page: Watched, looked_at: Stored) -> None:
     at_random_positions(page, looked_at, looked_at.items, 200)
 
 
@@ -172,7 +172,7 @@ def test_a_filter_that_is_typed_survives_a_page_that_is_drawn_again(page: Watche
     expect(page.page.locator(".virtual .line")).to_have_count(1)
 
 
-def test_logs_show_what_tasks_wrote(page: Watched, looked_at: Stored) -> None:
+def test_logs_show_task_output_and_can_be_filtered(page: Watched, looked_at: Stored) -> None:
     page.open(f"executions/{looked_at.shop}/logs", ".log article")
     expect(page.page.locator(".log")).to_contain_text("3 orders from eu")
     expect(page.page.locator(".log pre.err")).to_have_text("prices are net\n")
@@ -207,7 +207,7 @@ workflow:
 
 
 @pytest.mark.nightly
-def test_attempts_are_apart_and_a_parked_token_is_one(hands: Watched, acted_on: Stored) -> None:
+def test_each_attempt_has_its_own_row_and_parked_tokens_are_counted(hands: Watched, acted_on: Stored) -> None:
     execution = acted_on.start(TRIES)
     hands.open(f"executions/{execution}/timeline", ".lane")
     run = hands.page.get_by_role("treeitem", name=re.compile("3 attempts"))

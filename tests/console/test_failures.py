@@ -52,7 +52,7 @@ def test_the_first_screen_shows_the_cause(failure: Failure, port: int, hands: Wa
 
 
 @pytest.mark.nightly
-def test_what_a_cause_calls_for_is_two_clicks_away_at_most(hands: Watched, acted_on: Stored) -> None:
+def test_the_remedies_of_a_cause_are_two_clicks_away_at_most(hands: Watched, acted_on: Stored) -> None:
     (source,) = (failure.source for failure in FAILURES if failure.name == "iteration")
     earlier, failed = (acted_on.start(source, {"count": count}) for count in (10, 700))
     page = hands.page
@@ -75,7 +75,7 @@ def test_what_a_cause_calls_for_is_two_clicks_away_at_most(hands: Watched, acted
     expect(page.locator(".about")).to_contain_text("redriven once", timeout=15_000)
 
 
-def test_the_page_shows_each() -> None:
+def test_the_page_shows_every_failure() -> None:
     shown = re.findall(r"!\[[^]]+\]\(console/failures/([\w-]+)\.png\)", PAGE.read_text())
     assert shown == [failure.name for failure in FAILURES]
     assert {f.stem for f in (PAGE.parent / "console/failures").iterdir()} == set(shown)

@@ -152,8 +152,8 @@ def test_the_search_of_everything_is_left_by_escape_and_gives_the_focus_back(des
     expect(choice).to_be_focused()
 
 
-def test_the_focus_is_on_the_page_when_what_had_it_is_gone(page: Watched) -> None:
-    """A link of the rail stays and keeps it."""
+def test_the_focus_moves_to_the_page_when_its_element_disappears(page: Watched) -> None:
+    """A link of the rail does not disappear and keeps the focus."""
     page.open("playbooks", "tbody tr")
     page.open("executions?path=demo/items", "tbody tr")
     opened = page.page

@@ -30,7 +30,7 @@ def test_a_trigger_is_switched_off_and_on_and_fired(hands: Watched, acted_on: St
 
 
 @pytest.mark.nightly
-def test_a_limit_says_who_holds_its_places_and_lists_say_who_waits(hands: Watched, acted_on: Stored) -> None:
+def test_limits_show_their_holder_and_executions_show_the_limit_they_wait_for(hands: Watched, acted_on: Stored) -> None:
     holder = acted_on.start(LIMITED)
     hands.open("limits", "tbody tr")
     hands.page.get_by_role("button", name="door").click()
@@ -56,7 +56,7 @@ AGAIN = WAITS.replace("demo/waits", "demo/again").replace(
 
 
 @pytest.mark.nightly
-def test_a_count_lists_those_that_were_counted_with_what_they_wait_for(hands: Watched, acted_on: Stored) -> None:
+def test_a_status_count_lists_its_executions_with_their_waits(hands: Watched, acted_on: Stored) -> None:
     tries = acted_on.start(AGAIN, labels={"count": "a"})
     waits = acted_on.start(WAITS, labels={"count": "a"})
     hands.open("executions?label=count:a", "tbody tr")
@@ -88,7 +88,7 @@ DAY = "workload:\n  day: ''\n  x-schema: { type: object, properties: { day: { ty
 
 
 @pytest.mark.nightly
-def test_what_could_not_start_is_tried_again_or_forgotten(hands: Watched, acted_on: Stored) -> None:
+def test_a_failed_start_can_be_retried_or_forgotten(hands: Watched, acted_on: Stored) -> None:
     register(acted_on.wiring.control, STRICT.replace("workflow:", f"{DAY}workflow:"))
     hands.open("triggers", "tbody tr")
     row = hands.page.get_by_role("region", name="List of triggers").locator("tr", has_text="demo/strict")

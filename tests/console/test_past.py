@@ -127,7 +127,7 @@ def test_an_instant_is_answered_in_the_zone_of_the_browser(chromium: Browser, ac
 
 
 @pytest.mark.nightly
-def test_what_answers_led_to_stands_beside_the_question(hands: Watched, acted_on: Stored) -> None:
+def test_results_of_earlier_answers_are_shown_beside_the_question(hands: Watched, acted_on: Stored) -> None:
     approved = decided(acted_on, True)
     decided(acted_on, False)
     waits = acted_on.start(APPROVE.replace("demo/approve", "demo/decide"))
@@ -193,7 +193,7 @@ def test_the_list_is_ordered_filtered_and_kept(hands: Watched, acted_on: Stored)
     expect(dialog.get_by_role("link")).to_have_count(0)
 
 
-def test_all_that_fit_are_none_that_began_later(hands: Watched, acted_on: Stored) -> None:
+def test_acting_on_all_matches_excludes_executions_that_began_later(hands: Watched, acted_on: Stored) -> None:
     acted_on.start(APPROVE.replace("demo/approve", "demo/later"))
     hands.open("executions?path=demo/later", "tbody tr")
     began = asked(acted_on, "executions", "path=demo/later")["executions"][0]["started_at"]

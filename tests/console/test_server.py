@@ -30,7 +30,7 @@ def test_it_listens_on_loopback_alone(server: Console) -> None:
     assert server.server_address[0] == "127.0.0.1"
 
 
-def test_an_address_lets_in_once(server: Console) -> None:
+def test_a_sign_in_address_works_only_once(server: Console) -> None:
     url = urlsplit(server.address())
     first = raw(server, "GET", f"/?{url.query}", {"Host": url.netloc})
     assert (first.status, first.headers["Location"]) == (303, "./")
@@ -75,7 +75,7 @@ def test_requests_of_other_pages_are_refused_whatever_cookie_they_have(
     assert api.asked == []
 
 
-def test_what_changes_something_says_its_origin(server: Console, api: Recorder) -> None:
+def test_requests_that_change_data_need_an_origin(server: Console, api: Recorder) -> None:
     headers = let_in(server)
     del headers["Origin"]
     assert raw(server, "POST", "/api/executions/1/cancel", headers).status == 403
@@ -83,7 +83,7 @@ def test_what_changes_something_says_its_origin(server: Console, api: Recorder) 
     assert [a.method for a in api.asked] == ["GET"]
 
 
-def test_requests_are_passed_on_and_answers_are_without_what_the_api_says_of_itself(server: Console, api: Recorder) -> None:
+def test_requests_are_forwarded_and_answers_lose_the_headers_of_the_api_server(server: Console, api: Recorder) -> None:
     headers = let_in(server) | {"Content-Length": "2", "Content-Type": "application/json", "If-None-Match": '"6"'}
     answer = raw(server, "POST", "/api/executions?a=%2F&b=", headers, b"{}")
     assert (answer.status, answer.body, answer.headers["Etag"]) == (200, '{"status": "ok"}', '"7"')
@@ -156,7 +156,7 @@ def test_no_path_leads_out_of_the_pages(server: Console, target: str) -> None:
     assert raw(server, "GET", target, let_in(server)).status == 404
 
 
-def test_files_are_served_with_their_types_and_are_asked_for_again_only_when_they_have_changed(server: Console) -> None:
+def test_files_are_served_with_their_types_and_revalidated_by_etag(server: Console) -> None:
     headers = let_in(server)
     for path in ("/", "/main.js", "/css/base.css", "/vendor/preact.js", "/icon.svg"):
         answer = raw(server, "GET", path, headers)
@@ -184,7 +184,7 @@ def test_no_page_has_a_script_or_a_style_in_its_text_and_none_comes_from_elsewhe
     assert "//" not in text.replace("<!doctype html>", "")
 
 
-def test_modules_make_no_html_of_data_and_fit_on_a_few_screens() -> None:
+def test_modules_write_no_html_and_stay_under_400_lines() -> None:
     for name, asset in assets().items():
         if name.startswith("vendor/") or not name.endswith(".js"):
             continue

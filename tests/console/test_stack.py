@@ -27,7 +27,7 @@ pytestmark = pytest.mark.e2e
 PATIENCE_MS = 180_000
 
 
-def test_a_playbook_is_started_followed_answered_and_looked_at(stack: Stack, chromium: Browser) -> None:
+def test_the_console_starts_follows_answers_and_lists_executions_of_a_stack(stack: Stack, chromium: Browser) -> None:
     asking = Client(stack.api_url)
     asking.register(SHOP)
     asking.register(APPROVE)

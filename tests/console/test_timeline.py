@@ -135,7 +135,7 @@ def test_keys_alone_unfold_zoom_and_select(chart: Page) -> None:
 
 
 @pytest.mark.nightly
-def test_of_a_long_loop_the_slowest_are_found_beyond_the_first_page(page: Watched, looked_at: Stored) -> None:
+def test_the_slowest_iteration_is_shown_beyond_the_first_page(page: Watched, looked_at: Stored) -> None:
     found: list[Any] = []
     cursor = None
     while cursor is not None or not found:

@@ -26,7 +26,7 @@ address, and all modules together. A tab or a dialog that is not shown at once l
 
 
 @pytest.mark.parametrize("folder", [STATIC / "vendor", ROOT / "tests/console/vendor"], ids=["console", "tests"])
-def test_what_is_there_is_what_was_built(folder: Path) -> None:
+def test_vendored_files_match_their_checksums(folder: Path) -> None:
     sums = {line.split()[1]: line.split()[0] for line in (folder / "SHA256SUMS").read_text().splitlines()}
     files = {f.name for f in folder.iterdir()} - {"SHA256SUMS"}
     assert files == set(sums)
@@ -72,7 +72,7 @@ def test_pages_need_little_script() -> None:
     assert sum(size.values()) < MAX_SCRIPT, sorted(size.items(), key=lambda each: -each[1])
 
 
-def test_modules_are_sent_without_their_comments_and_are_no_other_for_it() -> None:
+def test_modules_are_served_without_comments_and_with_unchanged_code() -> None:
     for name, asset in served().items():
         file = STATIC / name
         if name == SCHEMA:

@@ -13,7 +13,7 @@ from tests.console.browser import Watched
 from tests.console.stored import Stored
 
 
-def test_a_step_says_why_it_ran_with_what_guards_read(page: Watched, looked_at: Stored) -> None:
+def test_a_step_explains_why_it_ran_with_the_values_of_guards(page: Watched, looked_at: Stored) -> None:
     page.open(f"executions/{looked_at.shop}/graph?step=bulk", ".why")
     why = page.page.get_by_role("region", name="Why")
     expect(why).to_contain_text("event.result > 10 is true")
@@ -26,7 +26,7 @@ def test_a_step_says_why_it_ran_with_what_guards_read(page: Watched, looked_at: 
 
 
 @pytest.mark.nightly
-def test_a_step_that_no_token_came_to_says_why_not(page: Watched, looked_at: Stored) -> None:
+def test_a_step_that_did_not_run_explains_why(page: Watched, looked_at: Stored) -> None:
     page.open(f"executions/{looked_at.items}/graph?step=total", ".why")
     why = page.page.get_by_role("region", name="Why")
     expect(why).to_contain_text("total did not run")
@@ -35,7 +35,7 @@ def test_a_step_that_no_token_came_to_says_why_not(page: Watched, looked_at: Sto
 
 
 @pytest.mark.nightly
-def test_a_join_says_what_it_merged_and_a_wait_what_it_waits_for(page: Watched, looked_at: Stored) -> None:
+def test_a_join_lists_its_merged_tokens_and_a_wait_its_signal(page: Watched, looked_at: Stored) -> None:
     why = page.page.get_by_role("region", name="Why")
     page.open(f"executions/{looked_at.shop}/steps?step=notify", ".why")
     expect(why).to_contain_text("merged 2 tokens, from ship and invoice")
@@ -44,7 +44,7 @@ def test_a_join_says_what_it_merged_and_a_wait_what_it_waits_for(page: Watched, 
 
 
 @pytest.mark.nightly
-def test_a_failed_step_says_it_with_the_line_of_its_code(page: Watched, looked_at: Stored) -> None:
+def test_a_failed_step_shows_its_error_and_the_line_of_code(page: Watched, looked_at: Stored) -> None:
     page.open(f"executions/{looked_at.items}/graph?step=check", ".inspector .trace")
     inspector = page.page.get_by_role("complementary", name="Selected")
     expect(inspector.locator(".failure")).to_have_count(1)
@@ -60,7 +60,7 @@ def test_a_fact_is_a_moment_to_go_to(page: Watched, looked_at: Stored) -> None:
 
 
 @pytest.mark.nightly
-def test_at_a_moment_of_the_past_a_step_is_explained_by_what_was_decided_by_then(page: Watched, looked_at: Stored) -> None:
+def test_a_step_at_a_past_event_is_explained_as_of_that_event(page: Watched, looked_at: Stored) -> None:
     (first,) = asked(looked_at, f"executions/{looked_at.shop}/events", "at=3&limit=1")["events"]
     page.open(f"executions/{looked_at.shop}/graph?step=bulk&at={first['event_id']}&n=3", ".why")
     why = page.page.get_by_role("region", name="Why")

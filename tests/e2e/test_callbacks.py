@@ -37,7 +37,7 @@ def _noetl(api: Api, *arguments: str) -> str:
     return done.stdout
 
 
-def test_a_callback_is_answered_where_its_task_said_and_what_was_sealed_is_there_again(api: Api, tmp_path: Path) -> None:
+def test_a_callback_is_answered_at_its_url_and_sealed_values_are_restored(api: Api, tmp_path: Path) -> None:
     body = {"name": "e2e-callback", "type": "basic", "data": {"password": SECRET}, "paths": ["*"]}
     status, answer = api.call("POST", "/api/credentials", body)
     assert status in (200, 201), answer

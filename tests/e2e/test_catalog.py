@@ -102,7 +102,7 @@ def test_tags_are_listed_and_a_deleted_playbook_starts_nothing(api: Api, noetl: 
     assert [change["what"] for change in shown["changes"]] == ["undeleted", "deleted", tagged, "registered version 1"]
 
 
-def test_executions_are_found_by_what_they_are_about(api: Api, noetl: Run) -> None:
+def test_executions_are_found_by_their_search_attributes(api: Api, noetl: Run) -> None:
     source = playbook(
         "catalog/order",
         {**noop(12), "set_ctx": {"total": "{{ outcome.result }}"}},

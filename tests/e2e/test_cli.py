@@ -26,7 +26,7 @@ def noetl(stack: Stack, tmp_path: Path) -> Run:
     return run
 
 
-def test_the_status_of_a_stack_that_is_named(noetl: Run, stack: Stack) -> None:
+def test_status_reports_the_named_stack(noetl: Run, stack: Stack) -> None:
     done = noetl("status", "--on", "stack", "--output", "json")
     found = json.loads(done.stdout)
     assert (found["api"], found["status"]) == (stack.api_url, "ok")
@@ -68,7 +68,7 @@ workflow:
 
 
 @pytest.mark.nightly
-def test_progress_of_what_takes_a_moment(noetl: Run, tmp_path: Path) -> None:
+def test_a_slow_run_shows_its_progress(noetl: Run, tmp_path: Path) -> None:
     (tmp_path / "slow.yaml").write_text(SLOW)  # longer than a run has to be for a picture
     done = noetl("run", str(tmp_path / "slow.yaml"), "--on", "stack")
     assert done.returncode == 0, done.stderr

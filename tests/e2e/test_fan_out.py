@@ -12,7 +12,7 @@ from tests.fan_out_files import RESULT, make
 
 
 @pytest.mark.soak
-def test_what_cannot_be_read_is_named_and_all_else_is_in_one_file(stack: Stack, api: Api) -> None:
+def test_unreadable_files_are_named_and_all_others_are_in_one_file(stack: Stack, api: Api) -> None:
     with on_stack(stack):
         make("matrix-fan-out")
     source = (EXAMPLES / "fan_out" / "playbook.yaml").read_text()

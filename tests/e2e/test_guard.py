@@ -35,7 +35,7 @@ def body() -> str:
     ],
     ids=str,
 )
-def test_a_page_elsewhere_starts_nothing_and_reads_nothing(stack: Stack, api: Api, body: str, headers: dict[str, str]) -> None:
+def test_pages_of_other_origins_can_neither_start_nor_read(stack: Stack, api: Api, body: str, headers: dict[str, str]) -> None:
     if stack.pid is None:
         pytest.skip("another endpoint is guarded by whoever runs it")
     assert httpx.post(stack.api_url + "/api/executions", content=body, headers=headers).status_code == 403
@@ -47,7 +47,7 @@ def test_a_page_elsewhere_starts_nothing_and_reads_nothing(stack: Stack, api: Ap
     assert api.executions("tests/page") == []
 
 
-def test_programs_of_this_machine_start_what_they_like(stack: Stack, body: str) -> None:
+def test_programs_without_an_origin_may_start_executions(stack: Stack, body: str) -> None:
     assert (
         httpx.post(stack.api_url + "/api/executions", content=body, headers={"Content-Type": "application/json"}).status_code
         == 202

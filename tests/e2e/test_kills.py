@@ -39,7 +39,7 @@ def test_asks_are_answered_although_the_stream_delivers_at_once(asking: Stack) -
     assert taken[-1] >= STEPS - 2, f"of {STEPS - 1} steps, so many were begun by an ask: {taken}"
 
 
-def test_executions_whose_functions_are_killed_end_once_with_their_results(asking: Stack) -> None:
+def test_executions_end_once_with_their_results_although_functions_are_killed(asking: Stack) -> None:
     tally = kill_functions(asking, 6, SEED)
     assert tally.kills.total() == 6
     assert tally.executions

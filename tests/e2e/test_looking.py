@@ -71,13 +71,13 @@ def test_every_view_of_an_execution(api: Api, ran: str) -> None:
     assert rendered == (200, {"value": 5000})
 
 
-def test_what_another_playbook_would_have_decided(api: Api, ran: str) -> None:
+def test_a_replay_with_another_playbook_shows_its_differences(api: Api, ran: str) -> None:
     other = SOURCE.replace("== 4999", "== 1")
     status, answer = api.call("POST", f"/api/executions/{ran}/replay", {"playbook": other})
     assert (status, len(answer["differences"])) == (200, 1)
 
 
-def test_the_service_about_itself(api: Api) -> None:
+def test_the_service_describes_its_wiring_pools_queues_and_api(api: Api) -> None:
     assert api.call("GET", "/api/health")[1]["wiring"]["name"] == "aws"
     assert set(api.call("GET", "/api/runtime")[1]["pools"]) == {"default", "python"}
     queue = api.call("GET", "/api/queue")[1]
@@ -87,7 +87,7 @@ def test_the_service_about_itself(api: Api) -> None:
     assert "/api/credentials/{name}" in api.call("GET", "/api/openapi.json")[1]["paths"]
 
 
-def test_credentials_are_served_apart_and_hide_what_they_hold(api: Api, stack: Stack) -> None:
+def test_credentials_are_managed_by_the_api_without_showing_their_values(api: Api, stack: Stack) -> None:
     body: dict[str, object] = {"name": "looking/pg", "type": "postgres", "data": {"user": "u", "password": "s3cret-value"}}
     assert api.call("POST", "/api/credentials", body)[1]["error"]["code"] == "paths_missing"
     body["paths"] = ["*"]

@@ -56,7 +56,7 @@ workflow:
 
 
 @pytest.mark.nightly
-def test_what_a_task_writes_is_seen_while_it_runs(api: Api) -> None:
+def test_the_output_of_a_running_task_is_shown(api: Api) -> None:
     execution_id = api.start(LONG)
     path, until = f"/api/executions/{execution_id}", time.monotonic() + 60
     while not (running := api.call("GET", path + "/logs")[1]["running"]):

@@ -59,7 +59,7 @@ def listed(api: Api, path: str) -> list[str]:
         cursor = f"&cursor={page['cursor']}"
 
 
-def test_an_event_starts_the_playbook_whose_pattern_it_matches(stack: Stack, api: Api) -> None:
+def test_an_event_starts_the_playbook_with_a_matching_pattern(stack: Stack, api: Api) -> None:
     register(api, "event", "event: {source: [ways.in], detail: {n: [{numeric: ['>', 0]}]}}", "{{ trigger.event.detail.n }}")
     entries = [{"Source": "ways.in", "DetailType": "Placed", "Detail": json.dumps({"n": n})} for n in (0, 1, 2)]
     aws(stack, "events").put_events(Entries=[*entries, {"Source": "else", "DetailType": "Placed", "Detail": '{"n": 3}'}])
@@ -76,7 +76,7 @@ def test_a_message_starts_a_playbook(stack: Stack, api: Api) -> None:
     assert results(api, "queue", 3) == ["0 berlin", "1 berlin", "2 berlin"]
 
 
-def test_a_trigger_to_which_nothing_comes_says_so(api: Api) -> None:
+def test_a_trigger_that_nothing_reaches_is_a_warning(api: Api) -> None:
     body = PLAYBOOK.format(name="unread", trigger=f"queue: not-{ORDERS}", got="1")
     _, answer = api.call("POST", "/api/playbooks", body)
     assert [w.partition(" names ")[2] for w in answer["warnings"]] == [f'queue not-{ORDERS} (did you mean "{ORDERS}"?)']
@@ -108,7 +108,7 @@ def signed(body: bytes, delivery: str, secret: str = SECRET) -> dict[str, str]:
 
 
 @pytest.mark.nightly  # over moto at each commit: tests/unit/functions/test_ways_in.py
-def test_webhooks_that_come_twice_start_one_execution_each_and_wrong_ones_none(stack: Stack, api: Api) -> None:
+def test_a_webhook_sent_twice_starts_one_execution_and_an_invalid_none(stack: Stack, api: Api) -> None:
     status, answer = api.call("POST", "/api/credentials", {"name": "hooks/ways-in", "data": {"secret": SECRET}, "paths": ["*"]})
     assert status == 201, answer
     register(api, "webhook", "webhook: {form: github, credential: hooks/ways-in}", "{{ trigger.event.body.n }}")
@@ -141,9 +141,7 @@ def test_webhooks_that_come_twice_start_one_execution_each_and_wrong_ones_none(s
 
 
 @pytest.mark.nightly
-def test_a_webhook_body_that_is_no_text_comes_as_it_was_sent_under_the_type_that_the_gateway_leaves_alone(
-    stack: Stack, api: Api
-) -> None:
+def test_a_binary_webhook_body_arrives_unchanged_under_its_passthrough_type(stack: Stack, api: Api) -> None:
     status, answer = api.call(
         "POST", "/api/credentials", {"name": "hooks/ways-in-bytes", "data": {"secret": SECRET}, "paths": ["*"]}
     )

@@ -90,7 +90,7 @@ def test_every_place_and_state_is_the_same_from_snapshots_as_from_the_beginning(
 
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", NAMES)
-def test_readers_take_it(name: str) -> None:
+def test_every_reader_accepts_the_recorded_history(name: str) -> None:
     """Commits as bytes, envelopes, the summary, every view."""
     world = golden(name).world()
     for commit in golden(name).commits:
@@ -129,8 +129,8 @@ def test_a_history_that_is_there_is_not_written_over(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", sorted(SCENARIOS))
-def test_what_happens_today_comes_to_the_same(name: str) -> None:
-    """The scenario run now ends as its history did: a feature that changed shows here, before users' histories do."""
+def test_each_scenario_run_today_ends_as_its_recorded_history(name: str) -> None:
+    """A change of a feature fails this test before it breaks the histories of users."""
     world, execution_id, _ = SCENARIOS[name].play(name)
     assert _in_seconds(logs.came_to(world, execution_id)) == _in_seconds(golden(name).expect)
 

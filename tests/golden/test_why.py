@@ -49,7 +49,7 @@ def test_no_step_is_unexplained(name: str) -> None:
 
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", NAMES)
-def test_at_a_moment_of_the_past_every_step_is_explained_by_what_was_decided_by_then(name: str) -> None:
+def test_every_step_at_a_past_event_is_explained_by_earlier_events(name: str) -> None:
     world = golden(name).world()
     control = world.controls[0]
     for execution_id in golden(name).executions():
@@ -73,8 +73,8 @@ def test_at_a_moment_of_the_past_every_step_is_explained_by_what_was_decided_by_
 
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", NAMES)
-def test_parts_of_a_history_tell_the_same(name: str) -> None:
-    """As of a long one, of which some commits are read, and snapshots of which lie between them."""
+def test_explanations_from_parts_of_a_history_equal_those_of_the_whole(name: str) -> None:
+    """As for a long history, of which only some commits are read, with snapshots between them."""
     world = golden(name).world()
     control = world.controls[0]
     asked: list[tuple[str, str | None, str | None]] = []
@@ -95,7 +95,7 @@ def test_parts_of_a_history_tell_the_same(name: str) -> None:
 
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", NAMES)
-def test_a_history_of_which_parts_are_compared_does_not_differ_from_itself(name: str) -> None:
+def test_a_partly_compared_history_does_not_differ_from_itself(name: str) -> None:
     control = golden(name).world().controls[0]
     whole = {each: len(diff(control, each, each)["durations"]) for each in golden(name).executions()}
     for execution_id, all_visits in whole.items():

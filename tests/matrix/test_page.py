@@ -15,7 +15,7 @@ from tests.matrix.table import PAGE, page
 REMEDY = "`make matrix` runs the cases and writes the page; `python -m tests.matrix --page` writes the page alone"
 
 
-def test_the_page_has_a_row_for_every_kind_and_says_what_the_cases_show() -> None:
+def test_the_page_has_a_row_for_every_kind_and_is_current() -> None:
     text = PAGE.read_text()
     assert re.findall(r"^\| `(\w+)`", text, re.MULTILINE) == list(TOOL_KINDS), REMEDY
     assert text == page(), REMEDY

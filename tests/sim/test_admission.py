@@ -44,10 +44,10 @@ class Refuses:
 
 
 @pytest.mark.parametrize(("where", "method"), [(SimIndex, "put_head"), (SimQueue, "send")])
-def test_a_start_whose_first_commit_is_stored_is_answered_and_ends_once(
+def test_a_start_with_a_stored_first_commit_succeeds_and_ends_once(
     monkeypatch: pytest.MonkeyPatch, where: type, method: str
 ) -> None:
-    """A client without a key that is told to try again starts a second execution."""
+    """A refusal would make a client without a key start a second execution."""
     world = World()
     refused = Refuses(Unavailable("throttled")).of(monkeypatch, where, method)
     started = admit(world.controls[0], StartRequest(playbook=ONE))

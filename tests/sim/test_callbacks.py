@@ -59,7 +59,7 @@ def test_an_answer_before_the_suspension_is_kept_and_found() -> None:
     assert replies == ["early", "early", "recorded"]
 
 
-def test_of_two_answers_the_first_counts_and_the_second_is_refused() -> None:
+def test_the_first_answer_counts_and_a_different_second_is_refused() -> None:
     world = World(routers=2)
     execution_id, token = asked(world)
     callbacks.answer(world.controls[0], token, {"ok": True})

@@ -18,7 +18,7 @@ from tests.sim.world import World
 
 
 @pytest.mark.nightly
-def test_five_at_a_time_of_five_hundred_in_the_order_in_which_they_came() -> None:
+def test_five_hundred_executions_run_five_at_a_time_in_arrival_order() -> None:
     world = World(concurrency=50)
     server = Server(world)
     ids = start(world, SHARED, 505)
@@ -33,7 +33,7 @@ def test_five_at_a_time_of_five_hundred_in_the_order_in_which_they_came() -> Non
     assert [ids.index(x) // 5 for x in server.began] == sorted(n // 5 for n in range(505)), "in order, five by five"
 
 
-def test_the_sweeper_looks_at_a_limit_once_a_minute_for_all_waiting_executions() -> None:
+def test_the_sweeper_checks_a_limit_once_a_minute_for_all_waiting_executions() -> None:
     world = World(concurrency=10)
     Server(world, seconds=3_000)
     ids = start(world, SHARED, 100)
@@ -210,7 +210,7 @@ def test_an_invalid_limit_fails_with_the_reason(limit: str, kind: str, says: str
     assert state.failure["step"] in ("a", "b"), "its arcs could handle it"
 
 
-def test_a_holder_whose_log_is_gone_frees_its_place() -> None:
+def test_a_holder_without_a_log_frees_its_place() -> None:
     world = World(concurrency=10)
     Server(world)
     ids = start(world, SHARED.replace("max: 5", "max: 1"), 1)

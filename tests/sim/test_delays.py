@@ -123,7 +123,7 @@ def test_a_delay_that_grows_beyond_a_year_stays_at_a_year() -> None:
 
 
 @pytest.mark.parametrize(("lifetime", "wait"), [(3_600, 3_700), (30 * DAY, 31 * DAY), (DAY, 365 * DAY)])
-def test_waiting_longer_than_the_execution_may_live_fails_at_once_and_says_what_to_raise(lifetime: int, wait: int) -> None:
+def test_a_wait_beyond_the_lifetime_fails_at_once_and_names_lifetime_s(lifetime: int, wait: int) -> None:
     world = World()
     begun = world.clock.time
     state = world.run(world.start(playbook(f"kind: wait, duration: {wait}", lifetime)).execution_id)
@@ -146,7 +146,7 @@ def test_a_callback_that_nobody_answers_ends_with_the_executions_life() -> None:
 
 
 @pytest.mark.parametrize("seconds", ["{{ 'nan' }}", "{{ -1 }}", "{{ 0.5 }}", "{{ 'soon' }}"])
-def test_a_heartbeat_is_a_time_of_a_second_at_least(seconds: Any) -> None:
+def test_a_heartbeat_that_is_invalid_or_below_one_second_is_refused(seconds: Any) -> None:
     world = World()
     state = world.run(world.start(playbook(f'kind: callback, heartbeat: "{seconds}"')).execution_id)
     assert state.failure is not None

@@ -185,7 +185,7 @@ def test_a_collection_is_rendered_once_and_never_by_a_replay(where: str, monkeyp
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("ends", ["completed", "failed"])
-def test_the_status_is_what_the_log_says_at_every_moment(ends: str, seed: int) -> None:
+def test_the_status_matches_the_log_at_every_moment(ends: str, seed: int) -> None:
     world = World(messy(seed and seed + 10 * len(ends)), routers=2)
 
     def tool(call: ToolCall) -> Outcome:
@@ -229,7 +229,7 @@ def test_an_exception_fails_the_execution_and_nothing_hangs(what: str) -> None:
     assert state.failure["kind"] == "template"
 
 
-def test_when_all_guards_are_false_the_execution_ends() -> None:
+def test_an_execution_ends_when_all_guards_are_false() -> None:
     world = World()
     source = (
         HEAD

@@ -54,7 +54,7 @@ def test_a_router_that_does_not_wait_wastes_the_asks(monkeypatch: pytest.MonkeyP
         every_ask_is_answered()
 
 
-def test_a_boundary_whose_ask_is_refused_is_routed_after_the_head_start() -> None:
+def test_a_boundary_with_a_refused_ask_is_routed_after_the_head_start() -> None:
     nothing_depends_on_an_ask()
 
 

@@ -32,7 +32,7 @@ APPROVAL = (
 # 1 ------------------------------------------------------------------------------------------------------------------------
 
 
-def test_a_router_whose_cached_state_lacks_the_run_reads_the_log_before_it_does_nothing() -> None:
+def test_a_router_whose_cached_state_lacks_the_run_reads_the_log() -> None:
     world = World(routers=2)
     execution_id = world.start(CHAIN).execution_id
     first, second = world.controls
@@ -146,7 +146,7 @@ def _digest(source: str) -> str:
 # 4 ------------------------------------------------------------------------------------------------------------------------
 
 
-def test_a_put_whose_answer_was_lost_and_whose_retry_is_refused_is_a_success() -> None:
+def test_a_put_succeeds_if_its_answer_is_lost_and_its_retry_refused() -> None:
     world = World(Faults(1, lost_answer=1.0))
     done(world, world.start(CHAIN).execution_id)
     assert world.faults.seen["lost answer"] > 6

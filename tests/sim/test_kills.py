@@ -8,7 +8,7 @@ from tests.sim.kills import kill_runs
 
 
 @pytest.mark.nightly
-def test_runs_whose_processes_are_killed_end_as_if_they_were_not() -> None:
+def test_runs_with_killed_processes_end_like_undisturbed_runs() -> None:
     tally = kill_runs(4, first_seed=7)
     assert sum(tally.kills.values()) >= 4
     assert tally.kinds["lost"] == 0

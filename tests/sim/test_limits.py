@@ -31,7 +31,7 @@ FAN = """
     ("body", "limit", "value"),
     [(AROUND, "max_task_visits", 40), (CYCLE, "max_step_visits", 5), (CYCLE, "max_commits", 7), (FAN, "max_tokens", 2)],
 )
-def test_a_limit_fails_with_its_name_and_what_to_do(body: str, limit: str, value: int) -> None:
+def test_an_exceeded_limit_fails_with_its_name_and_a_remedy(body: str, limit: str, value: int) -> None:
     world = World()
     executor = f"executor: {{spec: {{policy: {{limits: {{{limit}: {value}}}}}}}}}\nworkflow:\n"
     execution_id = world.start(HEAD.replace("workflow:\n", executor) + body).execution_id
@@ -57,7 +57,7 @@ QUIET = """
 
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("body", [REFUSED, ROUTES, QUIET])
-def test_cycles_in_which_nothing_runs_end_too(body: str) -> None:
+def test_cycles_without_tasks_fail_at_the_limit_of_visits(body: str) -> None:
     world = World()
     executor = "executor: {spec: {policy: {limits: {max_step_visits: 500}}}}\nworkflow:\n"
     execution_id = world.start(HEAD.replace("workflow:\n", executor) + body).execution_id

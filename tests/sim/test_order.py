@@ -102,7 +102,7 @@ def test_tokens_of_one_arc_are_merged_in_the_order_of_their_branches(join: str) 
 
 
 @pytest.mark.sized
-def test_a_redrive_merges_what_an_uninterrupted_execution_would_have_merged() -> None:
+def test_a_redrive_merges_the_same_as_an_uninterrupted_execution() -> None:
     """The second branch fails, and is run again; it is still the second."""
 
     def bad(call: ToolCall) -> Outcome:

@@ -305,7 +305,7 @@ def test_an_execution_that_took_too_long_stops_its_work() -> None:
     assert tool.crane.lowered
 
 
-def test_work_of_a_run_whose_workers_keep_dying_is_stopped() -> None:
+def test_outside_work_is_stopped_when_its_workers_keep_dying() -> None:
     world, tool = world_of()
 
     def die(call: ToolCall) -> None:

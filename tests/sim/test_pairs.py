@@ -28,7 +28,7 @@ def at_every_moment(scene: str, outer: str, inner: str, one_in: int = 1) -> None
 @pytest.mark.one_in(2)
 @pytest.mark.sized
 @pytest.mark.parametrize("outer", ["redrive", "redrive-set", "redrive-from", "redrive-version", "batch-redrive"])
-def test_of_two_redrives_at_once_one_is_refused(outer: str) -> None:
+def test_one_of_two_concurrent_redrives_is_refused(outer: str) -> None:
     """Both found the execution ended, planned for the same position, and came to the same epoch."""
     at_every_moment("ended", outer, "redrive-set")
 
@@ -36,13 +36,13 @@ def test_of_two_redrives_at_once_one_is_refused(outer: str) -> None:
 @pytest.mark.one_in(2)
 @pytest.mark.sized
 @pytest.mark.parametrize(("scene", "outer", "inner"), [("live", "pause", "resume"), ("paused", "resume", "pause")])
-def test_a_pause_and_a_resume_leave_parent_gate_and_children_alike(scene: str, outer: str, inner: str) -> None:
+def test_a_pause_and_a_resume_keep_parent_gate_and_children_consistent(scene: str, outer: str, inner: str) -> None:
     at_every_moment(scene, outer, inner, 3)
 
 
 @pytest.mark.sized
 @pytest.mark.parametrize("operation", [name for name in OPERATIONS["last"] if name not in ("end", "sweep", "wake")])
-def test_what_the_end_overtook_is_refused(operation: str) -> None:
+def test_an_operation_overtaken_by_the_end_is_refused(operation: str) -> None:
     """The log contains every acknowledged operation, whenever the execution ends."""
     at_every_moment("last", operation, "end")
 

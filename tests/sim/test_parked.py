@@ -56,7 +56,7 @@ def scheduled(world: World, state: Any) -> list[tuple[str, int]]:
     ],
 )
 @pytest.mark.parametrize("last", [True, False], ids=["nothing else runs", "others go on"])
-def test_a_token_whose_rule_reads_steps_moves_when_the_step_has_ended(when: str, last: bool) -> None:
+def test_a_token_whose_rule_reads_a_step_moves_when_the_step_ends(when: str, last: bool) -> None:
     others = [] if last else [waits("slower", 5_000)]
     world, state = run([fork("gated", "slow", *(s["step"] for s in others)), gated(when), waits("slow", 100), *others])
     assert state.status == "completed"

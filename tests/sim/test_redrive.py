@@ -73,7 +73,7 @@ def test_from_a_task_or_a_step_of_a_completed_execution_with_edits() -> None:
     assert state.epoch == 2
 
 
-def test_what_an_operator_sets_wins_over_what_kept_tasks_wrote() -> None:
+def test_ctx_set_by_a_redrive_overrides_writes_of_kept_tasks() -> None:
     world = World()
     failing(world, lambda call: call.task == "c")
     execution_id = world.start(PIPELINE).execution_id

@@ -105,7 +105,7 @@ def test_from_a_task_in_every_iteration_and_twice_over() -> None:
 
 
 @pytest.mark.parametrize("exec_", ["local", "distributed"])
-def test_the_preview_of_a_second_redrive_knows_what_the_first_one_kept(exec_: str) -> None:
+def test_the_preview_of_a_second_redrive_counts_iterations_the_first_kept(exec_: str) -> None:
     world = World()
     failing(world, lambda call: call.task == "get" and int(call.inputs["url"]) == 17)
     source = LOOP.replace("EXEC", exec_).replace("MODE", "best_effort").replace("range(1000)", "range(40)")
@@ -127,7 +127,7 @@ def test_the_preview_of_a_second_redrive_knows_what_the_first_one_kept(exec_: st
 @pytest.mark.parametrize("seed", some(range(4), 2))
 @pytest.mark.parametrize("exec_", ["local", "distributed"])
 def test_each_redrive_of_many_runs_only_the_iteration_it_names(exec_: str, seed: int) -> None:
-    """Whatever earlier ones ran again, and kept."""
+    """This holds independently of what earlier redrives ran again and what they kept."""
     chance, world = random.Random(seed), World()
     n = chance.choice([40, 100, 300])
     failing(world, lambda call: False)

@@ -35,7 +35,7 @@ BUSY = (
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("skew_s", [0, SKEW_S])
 @pytest.mark.parametrize("seed", range(4))
-def test_workers_whose_clocks_are_wrong_by_seconds_do_each_task_once(seed: int, skew_s: int) -> None:
+def test_workers_with_wrong_clocks_do_each_task_once(seed: int, skew_s: int) -> None:
     world = World(Faults(seed, duplicate=0.5, delay=0.3), concurrency=3, skew_s=skew_s)
 
     def tool(call: ToolCall) -> Outcome:

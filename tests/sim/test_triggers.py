@@ -52,7 +52,7 @@ def test_an_occurrence_starts_an_execution_with_its_payload() -> None:
 
 
 @pytest.mark.sized
-def test_whatever_crashes_an_occurrence_starts_one_execution() -> None:
+def test_an_occurrence_starts_one_execution_despite_crashes() -> None:
     """A process dies before, and after, each call that a registration and two occurrences make."""
     calls = 0
     for crash_after in (False, True):
@@ -71,7 +71,7 @@ def test_whatever_crashes_an_occurrence_starts_one_execution() -> None:
     assert calls >= 80
 
 
-def test_another_version_keeps_the_switch_and_what_was_decided() -> None:
+def test_another_version_keeps_the_trigger_switch_and_decided_occurrences() -> None:
     world = world_at("2026-03-28T12:00:30")
     register_in(world, playbook('schedule: "0 * * * *"', 'name: other, schedule: "0 * * * *"'))
     pass_time(world, "2026-03-28T13:30:00")
@@ -141,7 +141,7 @@ def lived(overlap: str, seed: int = 0) -> list[tuple[str, str, int, int]]:
     return spans(world)
 
 
-def test_what_overlaps_is_skipped_queued_allowed_or_takes_its_place() -> None:
+def test_an_overlapping_occurrence_is_skipped_queued_allowed_or_replaces_the_running_one() -> None:
     assert [(o, s, begin) for o, s, begin, _ in lived("skip")] == [("13:00", "completed", 60), ("15:00", "completed", 180)]
     assert [(o, s) for o, s, *_ in lived("allow")] == [(f"{hour}:00", "completed") for hour in (13, 14, 15, 16)]
     cancelled = lived("cancel")
@@ -158,7 +158,7 @@ def test_what_overlaps_is_skipped_queued_allowed_or_takes_its_place() -> None:
         assert 0 <= after[2] - before[3] <= 2, queued
 
 
-def test_what_somebody_has_fired_before_its_time_is_not_said_to_be_skipped() -> None:
+def test_an_occurrence_fired_early_by_hand_is_not_recorded_as_skipped() -> None:
     world = world_at("2026-03-28T12:00:30")
     register_in(world, slow('schedule: "0 * * * *"'))
     pass_time(world, "2026-03-28T13:30:00")
@@ -172,7 +172,7 @@ def test_what_somebody_has_fired_before_its_time_is_not_said_to_be_skipped() -> 
 
 
 @pytest.mark.nightly
-def test_executions_that_must_not_overlap_do_not_whatever_crashes() -> None:
+def test_executions_that_must_not_overlap_never_do_despite_crashes() -> None:
     for seed in range(1, 16):
         for overlap in ("skip", "queue", "cancel"):
             found = sorted(lived(overlap, seed), key=lambda span: span[2])

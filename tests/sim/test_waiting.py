@@ -126,7 +126,7 @@ def executions(world: World) -> set[str]:
     return {s.execution_id for s in world.store.streams}
 
 
-def test_waiting_takes_the_time_it_takes_and_nothing_else() -> None:
+def test_waits_take_their_time_and_repeat_no_work() -> None:
     world = World()
     begun = world.clock.time
     state = run(world)
@@ -182,7 +182,7 @@ workflow:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(("seconds", "chunks"), [(0.001, 8 * 2), (1, 150)])
-def test_chunks_are_sized_by_what_iterations_were_seen_to_take(seconds: float, chunks: int) -> None:
+def test_chunks_are_sized_by_measured_iteration_times(seconds: float, chunks: int) -> None:
     world = World()
     playbook_of = world.controls[0].playbook
 

@@ -41,11 +41,11 @@ def ended(text: str) -> dict[str, Any]:
     return summary(local.control, state.execution_id)
 
 
-def test_a_task_reads_what_was_stored_last_and_not_what_it_had_at_hand() -> None:
+def test_a_task_reads_the_newly_stored_object_and_not_a_cached_one() -> None:
     assert ended(TWICE)["result"] == [[1], [[2], 2]]
 
 
-def test_what_was_written_over_is_an_error_and_never_the_other_value() -> None:
+def test_reading_a_reference_to_an_overwritten_object_is_an_error() -> None:
     error = ended(STALE)["error"]
     assert error is not None
     assert error["kind"] == "schema"

@@ -7,7 +7,7 @@ import pytest
 from noetl_core.ports import MAX_ATTEMPTS, Conflict, OtherRevision, Unavailable, retry_conflicts
 
 
-def test_another_writer_is_followed_by_another_attempt() -> None:
+def test_a_conflict_with_another_writer_is_retried() -> None:
     lost: list[Exception | None] = [None, Conflict("first"), OtherRevision("r1")]
 
     def attempt() -> int | None:
@@ -18,7 +18,7 @@ def test_another_writer_is_followed_by_another_attempt() -> None:
     assert retry_conflicts(attempt, "it") == 0, "whatever is not None is a result"
 
 
-def test_after_many_attempts_the_caller_is_told_what_is_contended() -> None:
+def test_after_many_attempts_the_error_names_the_contended_item() -> None:
     attempts: list[int] = []
     with pytest.raises(Unavailable, match=r"limit x is contended: 100 tries were not enough"):
         retry_conflicts(lambda: attempts.append(1), "limit x")

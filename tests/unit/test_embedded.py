@@ -88,7 +88,9 @@ def test_a_failure_is_a_status_with_its_error() -> None:
         ("nowhere.yaml", {}, FileNotFoundError),
     ],
 )
-def test_what_does_not_run_at_all_raises(playbook: str, payload: dict[str, Any], raised: type[Exception]) -> None:
+def test_run_raises_for_an_invalid_playbook_payload_or_path(
+    playbook: str, payload: dict[str, Any], raised: type[Exception]
+) -> None:
     with pytest.raises(raised):
         noetl_core.run(playbook, payload)
 
@@ -134,11 +136,11 @@ class TestTools:
         ],
         ids=["answers no data", "raises", "takes something else"],
     )
-    def test_what_a_function_does_wrong_is_its_tasks_error(self, function: Any, kind: str, message: str) -> None:
+    def test_an_error_of_a_tool_function_becomes_the_error_of_its_task(self, function: Any, kind: str, message: str) -> None:
         error = noetl_core.run(CUSTOM, tools={"custom": function}).error
         assert error is not None and error["kind"] == kind and message in error["message"]
 
-    def test_what_a_function_raises_has_its_name_and_where_it_was_raised(self) -> None:
+    def test_a_task_error_has_the_exception_name_and_the_functions_traceback(self) -> None:
         def broken(n: int) -> None:
             raise LookupError(f"nothing for {n}")
 
@@ -147,7 +149,7 @@ class TestTools:
         (outcome,) = (e["data"]["outcome"] for e in execution.events() if e["name"] == "TaskProcessed")
         assert "in broken" in outcome["py"]["traceback"] and "noetl_core" not in outcome["py"]["traceback"]
 
-    def test_what_is_no_tool_is_refused_before_anything_runs(self) -> None:
+    def test_a_value_that_is_no_tool_is_refused_before_the_run(self) -> None:
         with pytest.raises(TypeError, match="neither a function nor a tool"):
             noetl_core.run(CUSTOM, tools={"custom": 5})  # type: ignore[dict-item]
 
@@ -178,7 +180,7 @@ def test_a_store_keeps_the_execution_for_the_command_line(elsewhere: Path) -> No
     assert "Ada" in shown.stdout and "completed" in shown.stdout
 
 
-def test_who_does_not_wait_longer_leaves_an_execution_that_can_be_gone_on_with(elsewhere: Path) -> None:
+def test_an_execution_can_be_resumed_after_run_timed_out(elsewhere: Path) -> None:
     gate = threading.Event()
     store = elsewhere / "runs.db"
     with pytest.raises(TimeoutError) as told:
@@ -198,7 +200,7 @@ def test_importing_the_package_loads_nothing_else() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_the_package_has_what_it_says_and_nothing_else() -> None:
+def test_the_package_exports_its_names_and_refuses_unknown_attributes() -> None:
     assert noetl_core.Execution.__name__ == "Execution" and callable(noetl_core.run)
     with pytest.raises(AttributeError, match="no attribute 'walk'"):
         _ = getattr(noetl_core, "walk")  # noqa: B009 - what a type checker would refuse

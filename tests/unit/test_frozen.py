@@ -78,7 +78,7 @@ def test_the_text_of_a_value_has_its_fields_without_those_that_are_hidden() -> N
     assert repr(Empty()) == "Empty()"
 
 
-def test_what_a_class_says_of_itself_stays() -> None:
+def test_special_methods_that_a_class_defines_are_kept() -> None:
     assert repr(Spoken("a")) == "***" and Spoken("a") == Spoken("b") and hash(Spoken("a")) == 7
 
 
@@ -132,7 +132,7 @@ def test_a_subclass_has_fields_of_its_own() -> None:
     assert (Plain(1, 3).one, Plain(1).two, Below(1).two, Above(1).one) == (1, 2, 2, 1)
 
 
-def test_what_is_mutable_changes_and_has_no_hash() -> None:
+def test_a_mutable_value_can_change_and_has_no_hash() -> None:
     counter = Counter("a")
     counter.counts.append(1)
     counter.name = "b"

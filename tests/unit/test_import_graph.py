@@ -21,7 +21,7 @@ CORE = "layers/noetl_core/noetl_core"
 
 
 @pytest.mark.nightly  # `make contracts` finds all but those through a package's own file
-def test_no_file_leads_back_to_itself() -> None:
+def test_no_file_imports_itself_through_others() -> None:
     modules = modules_of(ROOT)
     assert len(modules) > 200
     assert cycles(edges_of(imports_of(modules), modules, KINDS)) == []
@@ -63,7 +63,7 @@ def test_a_cycle_is_found(tmp_path: Path, files: dict[str, str], found: list[str
     assert cycles(edges_of(imports_of(modules), modules, KINDS)) == expected
 
 
-def test_an_import_inside_a_function_says_what_it_saves() -> None:
+def test_an_import_inside_a_function_has_a_comment_on_its_saving() -> None:
     """In milliseconds, as `python -m bench.imports` measures them; one comment is enough for a block of imports."""
     indented = {
         name: file for name, file in modules_of(ROOT).items() if INDENTED.search(TYPING.sub("", file.read_text(encoding="utf-8")))

@@ -31,13 +31,13 @@ def test_the_text_of_an_instant_is_in_utc_with_microseconds(at: int) -> None:
     assert in_microseconds(from_text(text)) == at
 
 
-def test_what_is_no_instant_is_refused() -> None:
+def test_text_that_is_no_instant_is_refused() -> None:
     with pytest.raises(ValueError, match="isoformat"):
         from_text("tomorrow")
 
 
 @pytest.mark.parametrize("text", ["0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-01:00"])
-def test_what_has_no_text_in_utc_is_refused(text: str) -> None:
+def test_an_instant_outside_the_years_of_utc_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="years 1 to 9999"):
         from_text(text)
 

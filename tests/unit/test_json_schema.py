@@ -36,7 +36,7 @@ FORM = {
         ({"approved": True, "tags": ["a", "", "c"]}, ["the length of the answer.tags is above 2", "the length of the answer.tags[1] is below 1"]),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_said(value: Any, said: list[str]) -> None:
+def test_values_that_violate_the_schema_are_reported(value: Any, said: list[str]) -> None:
     check_schema(FORM)
     assert problems(value, FORM) == said
 
@@ -89,12 +89,12 @@ def test_numbers_without_a_fraction_are_integers() -> None:
         ({"items": {"pattern": "("}}, r"schema\[\]: keyword 'pattern'"),
     ],
 )
-def test_what_would_not_be_understood_is_refused(schema: Any, said: str) -> None:
+def test_unsupported_and_malformed_schemas_are_refused(schema: Any, said: str) -> None:
     with pytest.raises(BadSchema, match=said):
         check_schema(schema)
 
 
-def test_of_a_million_findings_the_first_are_told_and_no_others_made() -> None:
+def test_only_the_first_twenty_of_a_million_problems_are_reported() -> None:
     of = {"items": {"enum": ["x" * 100_000]}}
     said = problems(["y"] * 1_000_000, of)
     assert len(said) == 20

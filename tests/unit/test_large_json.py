@@ -57,7 +57,7 @@ def read(decode: Any, body: bytes) -> str:
         return f"{type(error).__name__}: {error}"
 
 
-def test_the_fast_library_is_there() -> None:
+def test_the_fast_library_is_installed() -> None:
     """It is one of the layer: without it the other tests would compare `json` with itself."""
     assert large_json._core() is not None and fast_encoded([1, "ä", None]) == '[1,"ä",null]'.encode()
 
@@ -85,7 +85,7 @@ def test_another_library_in_its_place_is_not_used(code: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("text", WRITTEN)
-def test_what_people_write_is_read_alike(text: str) -> None:
+def test_hand_written_json_is_read_as_by_the_standard_library(text: str) -> None:
     body = text.encode("utf-8", "surrogatepass")
     assert read(loads, body) == read(json.loads, body)
 
@@ -93,20 +93,20 @@ def test_what_people_write_is_read_alike(text: str) -> None:
 @pytest.mark.parametrize(
     "body", [b'"\xff"', b'"\xed\xa0\x80"', b'"\xc0\x80"', "[1]".encode("utf-16"), "[1]".encode("utf-32-le"), b"\xef\xbb\xbf1"]
 )
-def test_other_encodings_are_read_alike(body: bytes) -> None:
+def test_other_encodings_are_read_as_by_the_standard_library(body: bytes) -> None:
     assert read(loads, body) == read(json.loads, body)
 
 
 @examples(100)
 @given(values, st.booleans(), st.sampled_from([None, 1, " "]))
-def test_what_json_writes_is_read_alike(value: Any, ascii: bool, indent: Any) -> None:
+def test_json_of_the_standard_library_is_read_back_equally(value: Any, ascii: bool, indent: Any) -> None:
     body = json.dumps(value, ensure_ascii=ascii, indent=indent).encode("utf-8", "surrogatepass")
     assert read(loads, body) == read(json.loads, body)
 
 
 @examples(100)
 @given(values, st.data())
-def test_damaged_text_is_read_alike(value: Any, data: st.DataObject) -> None:
+def test_damaged_text_is_read_as_by_the_standard_library(value: Any, data: st.DataObject) -> None:
     body = bytearray(json.dumps(value).encode())
     at = data.draw(st.integers(0, len(body) - 1))
     body[at : at + data.draw(st.integers(0, 2))] = data.draw(
@@ -141,7 +141,7 @@ def test_other_spellings_are_not_kept(body: bytes) -> None:
 
 @examples(100)
 @given(values)
-def test_a_task_encodes_fast_as_it_encodes_otherwise(value: Any) -> None:
+def test_fast_encoding_gives_the_bytes_of_the_ordinary_encoding(value: Any) -> None:
     found = survey(value)
     if found is not None and found.short_floats and (body := fast_encoded(value)) is not None:
         assert body == encode(value)

@@ -105,7 +105,7 @@ def test_many_executions_need_no_sweep(local: LocalWiring, monkeypatch: pytest.M
     assert {local.control.load(execution_id).status for execution_id in executions} == {"completed"}
 
 
-def test_a_claimed_run_says_that_it_started_in_its_only_commit(local: LocalWiring) -> None:
+def test_a_claimed_run_records_its_start_in_its_only_commit(local: LocalWiring) -> None:
     (execution_id,) = started(local)
     local.run(execution_id)
     for run in runs_of(local.store, execution_id):
@@ -299,7 +299,7 @@ def test_a_claim_is_good_for_one_attempt(local: LocalWiring, monkeypatch: pytest
     assert names[-1] == "StepDone"
 
 
-def test_a_process_that_lost_the_command_of_its_claim_makes_it_again_when_asked(local: LocalWiring) -> None:
+def test_adopting_an_execution_queues_the_lost_command_of_its_claim_again(local: LocalWiring) -> None:
     (execution_id,) = started(local)
     assert local.queue.receive() is not None
     local.runner.adopt(execution_id)
@@ -327,7 +327,7 @@ class LocalWiringOf:
 
 
 @pytest.mark.parametrize("alive", [True, False])
-def test_a_claim_of_another_process_is_waited_for_while_that_lives(local: LocalWiring, alive: bool) -> None:
+def test_only_claims_of_living_processes_are_waited_for(local: LocalWiring, alive: bool) -> None:
     local.worker.name = local.runner.own.name
     (execution_id,) = started(local)
     with LocalWiringOf(local) as other:
@@ -381,7 +381,7 @@ def test_a_decision_that_raises_leaves_the_end_and_shows_its_error(
     assert events_of(others(local), execution_id).count("StepScheduled") == 3
 
 
-def test_an_execution_whose_routing_fails_leaves_the_others_routed(local: LocalWiring) -> None:
+def test_a_failed_routing_of_one_execution_leaves_the_others_routed(local: LocalWiring) -> None:
     first, second = started(local, 1, 2)
     for _ in range(2):
         delivery = local.queue.receive()

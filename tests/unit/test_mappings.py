@@ -23,7 +23,7 @@ def test_the_upper_one_wins_and_mappings_merge(under: dict[str, Any], over: dict
     assert deep_merge(under, over) == merged
 
 
-def test_what_is_merged_stays_as_it_is() -> None:
+def test_merging_does_not_change_its_arguments() -> None:
     under, over = {"a": {"b": 1}}, {"a": {"c": 2}}
     deep_merge(under, over)
     assert (under, over) == ({"a": {"b": 1}}, {"a": {"c": 2}})

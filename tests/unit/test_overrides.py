@@ -105,7 +105,7 @@ OVERRIDES = [
 
 
 @pytest.mark.parametrize("row", OVERRIDES, ids=lambda row: f"{row.module}: {', '.join(row.parts)}"[:60])
-def test_what_is_overridden_of_a_library_is_what_it_was(row: Override) -> None:
+def test_the_source_that_an_override_depends_on_is_unchanged(row: Override) -> None:
     digest = hashlib.sha256(row.source().encode()).hexdigest()[:16]
     version = importlib.metadata.version(row.library)
     assert digest == row.digest, (
@@ -122,7 +122,7 @@ def test_each_library_is_bounded_from_above() -> None:
     assert not unbounded, "a later version may change what is overridden"
 
 
-def test_a_part_that_is_gone_is_named() -> None:
+def test_an_override_of_a_removed_attribute_is_named_in_the_error() -> None:
     row = Override("jinja2", "jinja2.lexer", ("Lexer.gone",), "here", "a reason", "")
     with pytest.raises(AssertionError, match=r"jinja2 has no jinja2\.lexer\.Lexer\.gone any more, which here overrides"):
         row.source()

@@ -53,7 +53,7 @@ def test_a_return_ends_the_code_and_changes_nothing_else(source: str, given: Any
         ("return 1\nbreak", 2, "'break' outside loop"),
     ],
 )
-def test_what_no_module_may_have_is_refused_at_its_line(source: str, line: int, words: str) -> None:
+def test_invalid_module_code_is_refused_at_its_line(source: str, line: int, words: str) -> None:
     with pytest.raises(SyntaxError) as caught:
         compiled(source)
     assert (caught.value.lineno, caught.value.msg) == (line, words)
@@ -72,7 +72,7 @@ def test_what_no_module_may_have_is_refused_at_its_line(source: str, line: int, 
         ("exec('def main(): pass')", None),
     ],
 )
-def test_what_a_text_defines(source: str, names: set[str] | None) -> None:
+def test_the_names_that_a_source_defines_are_found(source: str, names: set[str] | None) -> None:
     assert names_of(source).defined == (None if names is None else frozenset(names))
 
 
@@ -92,7 +92,7 @@ def test_hostile_code_is_refused_or_taken_and_never_carried_out(code: str) -> No
         assert {d.code for d in refused.diagnostics} <= {"E100", "E304", "E112"}
 
 
-def test_a_name_that_is_read_and_not_bound_is_known_with_its_place() -> None:
+def test_names_read_without_being_bound_are_found_with_their_place() -> None:
     source = "def f(a):\n    return a + ü + b\nx = ['ü' + c for c in d]\n"
     assert names_of(source).read == {"ü": (2, 16), "b": (2, 20), "d": (3, 23)}
     assert names_of("import a.b as c, d.e\nprint(c, d, len)").read == {"print": (2, 1), "len": (2, 13)}

@@ -52,19 +52,19 @@ def _carried(streams: dict[str, tuple[AnyEvent, ...]], *runs: tuple[str, Rerun])
     return carried_over(cast(EventStore, Streams(streams)), "1", {"runs": list(runs)})
 
 
-def test_a_finished_iteration_replaces_what_was_inside_it() -> None:
+def test_a_finished_iteration_replaces_the_history_of_its_inner_parts() -> None:
     inner = [_task("get", (0, 1)), _done(0, 1), _task("get", (0, 2)), _done(0, 2)]
     assert set(_history(*inner).finished) == {(0,)}
     history = _history(*inner, _done(0), _task("get", (1, 0)))
     assert (set(history.finished), set(history.finished[()]), set(history.tasks)) == ({()}, {0}, {(1, 0)})
 
 
-def test_takeovers_without_progress_begin_anew_with_an_outcome() -> None:
+def test_an_outcome_resets_the_count_of_takeovers_without_progress() -> None:
     history = _history(_started(), _started(takeover=1), _started(takeover=2), _task("a"), _started(takeover=3))
     assert (history.takeovers, history.takeovers_without_progress, history.as_of) == (3, 1, 3)
 
 
-def test_a_value_that_the_log_masks_is_lost_and_not_the_mask() -> None:
+def test_a_value_masked_in_the_log_is_read_as_lost() -> None:
     history = _history(_task("a", masked=True, set_ctx={"token": MASK, "n": 1}))
     assert history.masked
     assert history.tasks[()][0].data.get("set_ctx") == {"token": Secret(LOST), "n": 1}
@@ -79,7 +79,9 @@ def test_a_value_that_the_log_masks_is_lost_and_not_the_mask() -> None:
         pytest.param({"path": [], "task": "put"}, set(), {(n,): ["get"] for n in range(3)}, id="each goes on at the task"),
     ],
 )
-def test_what_is_carried_over_from_a_loop(rerun: Rerun, finished: set[int], tasks: dict[tuple[int, ...], list[str]]) -> None:
+def test_a_redrive_carries_over_the_finished_iterations_of_a_loop(
+    rerun: Rerun, finished: set[int], tasks: dict[tuple[int, ...], list[str]]
+) -> None:
     ended = [
         _task("get", (0,)),
         _task("put", (0,)),
@@ -95,7 +97,7 @@ def test_what_is_carried_over_from_a_loop(rerun: Rerun, finished: set[int], task
         assert {path: [e.data["task"] for e in events] for path, events in history.tasks.items() if events} == tasks
 
 
-def test_what_a_later_redrive_names_is_not_kept_from_an_earlier_run() -> None:
+def test_a_redrive_drops_the_iterations_it_names_from_all_earlier_runs() -> None:
     first = _events(*(_done(n) for n in range(3)))
     history = _carried({"r": first, "s": _events(_done(1))}, ("r", {"path": [1]}), ("s", {"path": [2]}))
     assert set(history.finished[()]) == {0, 1}

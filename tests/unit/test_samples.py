@@ -37,7 +37,7 @@ FILES = [file for file in sorted(TESTS.rglob("test_*.py")) if "tests.properties 
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(TESTS)))
-def test_what_takes_a_sample_is_marked_sized(file: Path) -> None:
+def test_tests_that_take_a_sample_are_marked_sized(file: Path) -> None:
     unmarked = [
         name
         for name, node in sampled(file).items()

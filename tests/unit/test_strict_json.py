@@ -24,7 +24,7 @@ from noetl_core.values.strict_json import MAX_DEPTH, check, loads
         ("1" * 5000, "limit"),
     ],
 )
-def test_what_is_no_data_is_refused(text: str, said: str) -> None:
+def test_text_that_is_not_strict_json_is_refused(text: str, said: str) -> None:
     with pytest.raises(ValueError) as refused:
         loads(text)
     assert said in str(refused.value)
@@ -35,6 +35,6 @@ def test_the_same_key_in_different_objects_is_fine() -> None:
     assert loads("[" * MAX_DEPTH + "]" * MAX_DEPTH)
 
 
-def test_what_was_never_text_is_checked_alike() -> None:
+def test_an_infinite_number_in_a_python_value_is_refused() -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
         check({"a": float("inf")})

@@ -38,13 +38,13 @@ def without_reason(text: str) -> list[int]:
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_each_has_its_reason(folder: str) -> None:
+def test_every_suppression_has_its_reason(folder: str) -> None:
     files = sorted((ROOT / folder).rglob("*.py"))
     assert files
     assert {str(file): lines for file in files if (lines := without_reason(file.read_text()))} == {}
 
 
-def test_what_has_none_is_found() -> None:
+def test_a_suppression_without_a_reason_is_found() -> None:
     bare = (
         "import a  # noqa: F401\n"
         "import b  # noqa: F401 - it registers itself\n"

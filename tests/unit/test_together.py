@@ -24,7 +24,7 @@ FILES = [str(file.relative_to(ROOT)) for file in sorted((ROOT / "tests").rglob("
         ("tests/e2e/test_flagship.py::test_every_flight_is_counted_once_though_the_source_is_moody", STACK),
         ("tests/e2e/test_cli.py::test_run_follow_and_look", STACK),
         ("tests/console/test_actions.py::test_an_execution_is_paused_and_resumed", CONSOLE),
-        ("tests/console/test_stack.py::test_a_playbook_is_started_followed_answered_and_looked_at", STACK),
+        ("tests/console/test_stack.py::test_the_console_starts_follows_answers_and_lists_executions_of_a_stack", STACK),
         ("tests/unit/cli/test_files.py::test_a[tests/e2e/]", "tests/unit/cli/test_files.py"),
     ],
     ids=str,
@@ -34,13 +34,13 @@ def test_a_test_is_with_those_that_share_its_fixtures(monkeypatch: pytest.Monkey
     assert company(nodeid) == of
 
 
-def test_all_that_need_an_endpoint_of_somebody_else_are_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tests_that_need_an_external_endpoint_run_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_E2E_ENDPOINT", "http://127.0.0.1:4566")
     assert {company(begins) for name in (STACK, CONSOLE) for begins in GROUPS[name]} == {STACK}
 
 
 @pytest.mark.parametrize("begins", [begins for beginnings in GROUPS.values() for begins in beginnings])
-def test_what_is_named_is_there(begins: str) -> None:
+def test_every_path_and_test_named_in_a_group_exists(begins: str) -> None:
     path, _, name = begins.partition("::")
     assert (ROOT / path).exists()
     assert (ROOT / path).is_dir() == path.endswith("/")
@@ -54,7 +54,7 @@ def selects(name: str, nodeid: str) -> bool:
     return any(nodeid.startswith(word) for word in own) and not any(nodeid.startswith(word) for word in without)
 
 
-def test_one_group_runs_a_test() -> None:
+def test_each_test_is_run_by_exactly_one_group() -> None:
     assert {nodeid: [name for name in GROUPS if selects(name, nodeid)] for nodeid in FILES} == {
         nodeid: [group_of(nodeid)] for nodeid in FILES
     }

@@ -80,7 +80,7 @@ class TestLayout:
         assert "body" not in item
         assert item["body_key"]["S"].startswith("4242/commits/")
 
-    def test_what_fits_a_write_unit_is_one(self, store: DynamoEventStore, table: str) -> None:
+    def test_a_commit_of_nine_token_events_fits_one_write_unit(self, store: DynamoEventStore, table: str) -> None:
         store.append(
             commit(CONTROL, 0, events=tuple(Event("TokenEnqueued", START, {"token": f"t{n:024}", "step": "s"}) for n in range(9)))
         )
@@ -138,7 +138,7 @@ class TestRequests:
         assert seen == ["PutItem", *["Query"] * PARTITIONS * (len(STATUSES) + 1)]
 
     @pytest.mark.nightly
-    def test_a_listing_reads_what_it_shows_however_many_executions_there_are(self) -> None:
+    def test_a_listing_reads_only_matching_heads_however_many_executions_exist(self) -> None:
         index = DynamoExecutionIndex(make_table("CatalogTable"), FakeClock())
         for n in (0, 1, 2):
             index.put_head(head(str(n), status="failed", path="etl/rare"))
@@ -170,7 +170,7 @@ class TestRequests:
         assert [h.execution_id for h in index.heads(limit=30)] == [str(n) for n in range(602, 572, -1)], "further pages, too"
 
     @pytest.mark.parametrize("is_seen_running", [False, True])
-    def test_what_ends_while_executions_are_listed_is_listed_once(
+    def test_an_execution_that_ends_during_a_listing_is_listed_once(
         self, monkeypatch: pytest.MonkeyPatch, is_seen_running: bool
     ) -> None:
         index = DynamoExecutionIndex(make_table("CatalogTable"), FakeClock(), partitions=1)
@@ -234,7 +234,7 @@ class TestPartitionsOfTheIndex:
     """More of them than before, over the same table."""
 
     @pytest.mark.nightly
-    def test_heads_of_before_are_listed_and_move_when_they_are_written_again(self) -> None:
+    def test_heads_under_fewer_partitions_are_listed_and_move_on_the_next_write(self) -> None:
         table = make_table("CatalogTable")
         few, many = (DynamoExecutionIndex(table, FakeClock(), partitions=n) for n in (8, 32))
         for n in range(0, 40, 2):
@@ -245,7 +245,7 @@ class TestPartitionsOfTheIndex:
         assert [h.execution_id for h in many.heads(status="completed")] == ["12"]
         assert {i["list"]["S"] for i in items(table) if i["status"]["S"] == "completed"} == {"heads#completed#12"}
 
-    def test_what_was_due_before_is_due_still_and_can_be_claimed(self) -> None:
+    def test_entries_due_under_fewer_partitions_stay_due_and_can_be_claimed(self) -> None:
         table = make_table("CatalogTable")
         few, many = (DynamoExecutionIndex(table, FakeClock(), partitions=n) for n in (4, 32))
         for n in range(20):
@@ -257,7 +257,7 @@ class TestPartitionsOfTheIndex:
         assert [due.execution_id for due in many.due(START + 999)] == [str(n) for n in range(20) if n != 17]
         assert len(items(table)) == 19, "each is there once"
 
-    def test_what_was_due_before_gives_way_to_what_was_written_since(self) -> None:
+    def test_a_newer_due_time_replaces_one_under_fewer_partitions(self) -> None:
         table = make_table("CatalogTable")
         few, many = (DynamoExecutionIndex(table, FakeClock(), partitions=n) for n in (4, 32))
         few.set_due("17", START)
@@ -326,8 +326,8 @@ class TestCatalog:
         assert list(catalog.list()) == [replace(again, source="")]
 
 
-def test_a_path_longer_than_dynamodb_takes_is_a_path_that_there_is_not(table: str) -> None:
-    """Asked for it, DynamoDB refuses the request: each time, for the caller and for the router whose playbook names such a child."""
+def test_a_path_longer_than_dynamodb_allows_is_not_found(table: str) -> None:
+    """DynamoDB would refuse the request each time, for a caller and for a router whose playbook names such a child."""
     with requests("dynamodb") as seen:
         for path in ("a" * 3_000, "\u00e9" * 600, "\ud800" * 1_000):
             with pytest.raises(NotFound, match="a path has at most"):
@@ -336,7 +336,7 @@ def test_a_path_longer_than_dynamodb_takes_is_a_path_that_there_is_not(table: st
 
 
 class TestTakers:
-    def test_they_are_read_once_and_again_when_something_is_told(self, table: str) -> None:
+    def test_delivery_triggers_are_read_again_only_after_a_change_or_a_minute(self, table: str) -> None:
         age = FakeClock()
         writer, reader = DynamoTriggers(table), DynamoTriggers(table, lambda: age.now() / SECOND)
         writer.put_trigger(trigger(name="a", kind="event"), "")
@@ -357,7 +357,7 @@ class TestTakers:
         age.sleep(61)
         assert asked() == ["GetItem"] + ["Query"] * 8, "whatever was not told is known after a minute"
 
-    def test_a_replaced_webhook_is_told_even_if_the_answer_to_its_replacement_was_lost(self, table: str) -> None:
+    def test_a_replaced_trigger_reaches_readers_even_if_its_response_was_lost(self, table: str) -> None:
         writer, reader = DynamoTriggers(table), DynamoTriggers(table, lambda: 0.0)
         writer.put_trigger(trigger(name="a", kind="event"), "")
         assert len(reader.delivery_triggers()) == 1

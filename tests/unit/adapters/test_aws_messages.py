@@ -24,7 +24,7 @@ __all__ = ["aws", "results", "store", "table"]
 
 
 class TestDeadLetters:
-    def test_each_is_handled_once_and_then_gone(self, results: S3ResultStore) -> None:
+    def test_each_dead_letter_is_handled_once_and_deleted(self, results: S3ResultStore) -> None:
         url = make_queue("CommandDeadLetters")
         large = command(2, expected_seq=4, mail=({"wait_id": "w", "data": "x" * 900_000},), context=None)
         queue = SqsCommandQueue({"default": url}, url, results)
@@ -39,7 +39,7 @@ class TestDeadLetters:
         ]
         assert drain([url], handled.append) == 0
 
-    def test_there_is_an_end_when_time_is_over(self, results: S3ResultStore) -> None:
+    def test_draining_ends_when_time_is_over(self, results: S3ResultStore) -> None:
         url = make_queue("ControlDeadLetters")
         SqsCommandQueue({"default": url}, url, results).wake(*map(str, range(25)))
         handled: list[DeadLetter] = []
@@ -47,7 +47,7 @@ class TestDeadLetters:
         assert len(handled) == 3
 
     @pytest.mark.parametrize("letter", ["no json", "[]", '{"requestContext": {"functionArn": "router"}}'])
-    def test_what_names_no_execution_is_left_for_the_alarm(self, letter: str) -> None:
+    def test_a_letter_that_names_no_execution_is_left_for_the_alarm(self, letter: str) -> None:
         url = make_queue("ControlDeadLetters")
         client("sqs").send_message(QueueUrl=url, MessageBody=letter)
         assert drain([url], lambda letter: pytest.fail("handled")) == 0
@@ -55,7 +55,7 @@ class TestDeadLetters:
         assert asked["ApproximateNumberOfMessagesNotVisible"] == "1"
 
     @pytest.mark.parametrize("error", [Unavailable("not now"), CorruptLog("broken"), TypeError("a bug")])
-    def test_a_letter_whose_handling_fails_stays_and_the_others_do_not_wait_for_it(
+    def test_a_letter_that_fails_to_be_handled_stays_and_others_continue(
         self, error: Exception, caplog: pytest.LogCaptureFixture
     ) -> None:
         url = make_queue("ControlDeadLetters")

@@ -39,7 +39,7 @@ def output(clock: FakeClock) -> DynamoRunningOutput:
     return DynamoRunningOutput(make_table("CatalogTable"), clock)
 
 
-def test_another_process_sees_it_until_it_is_over(output: DynamoRunningOutput, clock: FakeClock) -> None:
+def test_another_process_sees_running_output_until_the_task_ends(output: DynamoRunningOutput, clock: FakeClock) -> None:
     reading = DynamoRunningOutput(output.table, clock)
     clock.sleep(FIRST_S + 1)
     assert output.show(RUN, [task("one")])
@@ -67,7 +67,7 @@ def test_a_short_task_costs_nothing_and_a_long_one_a_request_now_and_then(output
     assert EVERY_S == 5
 
 
-def test_what_a_killed_worker_left_is_shown_no_longer_than_an_invocation_takes(
+def test_the_output_of_a_killed_worker_expires_after_the_longest_invocation(
     output: DynamoRunningOutput, clock: FakeClock
 ) -> None:
     clock.sleep(FIRST_S + 1)
@@ -77,7 +77,7 @@ def test_what_a_killed_worker_left_is_shown_no_longer_than_an_invocation_takes(
 
 
 @pytest.mark.parametrize("letter", ["a", "\u00e9", "\U0001f4a5", "\x1b"])
-def test_one_write_holds_so_much_and_the_newest_tasks_of_more(output: DynamoRunningOutput, clock: FakeClock, letter: str) -> None:
+def test_a_write_is_bounded_and_keeps_the_newest_tasks(output: DynamoRunningOutput, clock: FakeClock, letter: str) -> None:
     clock.sleep(FIRST_S + 1)
     assert output.show(RUN, [task(letter * 3_000, n) for n in range(20)])
     found = output.of("17")
@@ -86,7 +86,7 @@ def test_one_write_holds_so_much_and_the_newest_tasks_of_more(output: DynamoRunn
 
 
 @pytest.mark.parametrize("code", ["AccessDeniedException", "ProvisionedThroughputExceededException"])
-def test_a_table_that_takes_nothing_stops_no_task(output: DynamoRunningOutput, clock: FakeClock, code: str) -> None:
+def test_a_failing_table_stops_no_task_and_is_retried_later(output: DynamoRunningOutput, clock: FakeClock, code: str) -> None:
     clock.sleep(FIRST_S + 1)
     with watching("dynamodb", "before-call.dynamodb.UpdateItem", refuse(code)):
         assert not output.show(RUN, [task("one")])

@@ -36,7 +36,7 @@ class TestRefusals:
             ("Odd", 503),
         ],
     )
-    def test_a_service_that_cannot_now_is_unavailable(self, store: DynamoEventStore, code: str, status: int) -> None:
+    def test_a_transient_refusal_is_reported_as_unavailable(self, store: DynamoEventStore, code: str, status: int) -> None:
         with watching("dynamodb", "before-call.dynamodb", refuse(code, status)):
             for call in (
                 lambda: store.append(commit()),
@@ -55,11 +55,11 @@ class TestRefusals:
         with watching("dynamodb", "before-call.dynamodb", silence), pytest.raises(Unavailable):
             store.append(commit())
 
-    def test_what_retrying_does_not_heal_is_not_called_unavailable(self, store: DynamoEventStore) -> None:
+    def test_a_permanent_refusal_is_not_reported_as_unavailable(self, store: DynamoEventStore) -> None:
         with watching("dynamodb", "before-call.dynamodb", refuse("AccessDeniedException")), pytest.raises(ClientError):
             store.append(commit())
 
-    def test_a_mistake_of_ours_is_not_called_unavailable(self, store: DynamoEventStore) -> None:
+    def test_an_invalid_request_is_not_reported_as_unavailable(self, store: DynamoEventStore) -> None:
         with pytest.raises(ParamValidationError):
             store.append(commit(writer=7))  # type: ignore[arg-type]
 
@@ -67,7 +67,7 @@ class TestRefusals:
         with pytest.raises(TooLarge):
             store.append(commit(writer="w" * 420_000))
 
-    def test_a_put_whose_answer_was_lost_is_known_by_its_writer(self, store: DynamoEventStore) -> None:
+    def test_repeating_a_put_whose_answer_was_lost_succeeds(self, store: DynamoEventStore) -> None:
         mine = commit(RUN, 0, wake=True)
         lost: list[str] = []
 

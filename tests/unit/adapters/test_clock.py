@@ -44,7 +44,7 @@ def test_a_new_process_believes_the_machine() -> None:
     assert machine.clock().now() == machine.wall
 
 
-def test_what_a_log_has_seen_is_not_before_now() -> None:
+def test_the_clock_is_never_before_a_time_seen_in_a_log() -> None:
     machine = Machine()
     clock = machine.clock()
     seen = machine.wall + DAY
@@ -55,7 +55,7 @@ def test_what_a_log_has_seen_is_not_before_now() -> None:
     assert clock.now() == seen + SECOND
 
 
-def test_the_machines_own_time_is_told() -> None:
+def test_the_clock_agrees_with_the_system_time() -> None:
     from noetl_core.adapters.clock import SystemClock
 
     now: Callable[[], int] = SteadyClock().now

@@ -50,7 +50,7 @@ def done(held: Any, result: Any) -> tuple[Any, ...]:
 @example(done([1.0], [1]), True)
 @example(done({"a": 0.0}, {"a": -0.0}), True)
 @example((stored("CtxPatched", 1, {"result_from": 0}),), False)
-def test_what_is_encoded_is_decoded(events: tuple[Any, ...], compress: bool) -> None:
+def test_decoding_encoded_events_gives_the_same_events(events: tuple[Any, ...], compress: bool) -> None:
     decoded = decode_events(encode_events(events, compress=compress), LOG_VERSION)
     assert decoded == events
     for before, after in zip(events, decoded, strict=True):
@@ -85,7 +85,7 @@ def test_a_body_that_does_not_read_is_a_corrupt_log(body: bytes) -> None:
         decode_events(body, LOG_VERSION)
 
 
-def test_what_json_cannot_say_is_refused() -> None:
+def test_data_that_json_cannot_represent_is_refused() -> None:
     with pytest.raises(ValueError, match="JSON"):
         encode_events((stored("CtxPatched", 1, {"n": float("nan")}),))
     deep: list[Any] = []
@@ -130,6 +130,6 @@ def test_a_command_survives_its_message(command: Command) -> None:
 
 
 @pytest.mark.parametrize("message", ["", "[]", "null", "{}", "3", '{"execution_id": "1"}', '{"wake": "7"}', '"text"'])
-def test_what_is_not_a_command_is_refused(message: str) -> None:
+def test_a_message_that_holds_no_command_is_refused(message: str) -> None:
     with pytest.raises(ValueError):
         decode_command(message)

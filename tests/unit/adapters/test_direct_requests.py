@@ -112,7 +112,7 @@ class TestFailures:
         ],
         ids=["closed", "failed", "throttled", "no_json", "no_mapping", "no_base64"],
     )
-    def test_what_goes_wrong_is_sent_again_by_botocore(self, served: Served, answer: Any) -> None:
+    def test_a_failed_direct_request_is_sent_again_by_botocore(self, served: Served, answer: Any) -> None:
         served.answers.append(answer)
         assert "Item" not in direct_requests.get_item(TableName="t", Key=KEY)
         assert served.by_botocore() == [False, True]
@@ -150,7 +150,7 @@ class TestFailures:
 class TestInvoke:
     """An invocation is sent once, whatever happens: a second one could run the function again."""
 
-    def test_an_answer(self, served: Served) -> None:
+    def test_an_invocation_returns_its_answer(self, served: Served) -> None:
         served.answers.append((200, b'{"v": 1}'))
         assert direct_requests.invoke("noetl-Ask:live", b"{}", 5) == (b'{"v": 1}', False)
         assert served.paths == ["/2015-03-31/functions/noetl-Ask%3Alive/invocations"]

@@ -71,7 +71,7 @@ def test_each_pool_has_requests_of_its_own_and_the_rest_leaves_at_the_end(below:
     assert sum(map(len, below.requests)) == 12
 
 
-def test_what_waits_for_a_slow_one_is_flushed(below: Queue) -> None:
+def test_flush_sends_gathered_commands_before_the_batch_ends(below: Queue) -> None:
     queue = GatheringQueue(below)
     with queue.gathering():
         queue.send([command(1)])
@@ -80,7 +80,7 @@ def test_what_waits_for_a_slow_one_is_flushed(below: Queue) -> None:
     assert below.requests == [["1"]]
 
 
-def test_executions_whose_commands_the_queue_refuses_are_named(below: Queue) -> None:
+def test_executions_with_refused_commands_are_named(below: Queue) -> None:
     below.refused = {"3"}
     queue = GatheringQueue(below)
     with queue.gathering() as unsent:
@@ -89,7 +89,7 @@ def test_executions_whose_commands_the_queue_refuses_are_named(below: Queue) -> 
     assert unsent == {"3"}
 
 
-def test_a_queue_that_does_not_answer_is_the_trouble_of_all_in_the_request_and_of_no_other(below: Queue) -> None:
+def test_a_queue_failure_leaves_only_the_commands_of_its_request_unsent(below: Queue) -> None:
     queue = GatheringQueue(below)
     with queue.gathering() as unsent:
         for number in range(10):

@@ -182,7 +182,7 @@ def test_a_snapshot_that_does_not_read_is_no_snapshot(stored: str | bytes) -> No
     database.close()
 
 
-def test_what_has_expired_is_deleted_whole_and_nothing_else(tmp_path: Path) -> None:
+def test_an_expired_execution_is_deleted_whole_and_nothing_else(tmp_path: Path) -> None:
     database = Database(tmp_path / "log.sqlite")
     clock = FakeClock()
     store, index = SqliteEventStore(database, clock=clock), SqliteExecutionIndex(database, clock)
@@ -207,7 +207,7 @@ def test_what_has_expired_is_deleted_whole_and_nothing_else(tmp_path: Path) -> N
     database.close()
 
 
-def test_waking_commits_are_told_once_they_stand() -> None:
+def test_waking_commits_are_reported_once_after_they_are_stored() -> None:
     database = Database()
     told: list[Commit] = []
     store = SqliteEventStore(database)
@@ -310,7 +310,7 @@ class TestResults:
 
 
 class TestLocalSecrets:
-    def test_one_that_is_not_there_says_where_it_may_be_put(self, tmp_path: Path) -> None:
+    def test_a_missing_credential_is_reported_with_the_ways_to_store_it(self, tmp_path: Path) -> None:
         secrets = LocalSecrets(tmp_path / "c.json", {"NOETL_CREDENTIAL_PG_MAIN": "{}"})
         with pytest.raises(NotFound) as missing:
             secrets.get("pg.mian")
@@ -328,7 +328,7 @@ class TestLocalSecrets:
         LocalSecrets(tmp_path / "c.json", {}).put("a", {})
         assert stat.S_IMODE((tmp_path / "c.json").stat().st_mode) == 0o600
 
-    def test_what_is_not_a_credential_is_refused_without_being_shown(self, tmp_path: Path) -> None:
+    def test_an_invalid_credential_is_refused_without_being_shown(self, tmp_path: Path) -> None:
         secrets = LocalSecrets(tmp_path / "c.json", {"NOETL_CREDENTIAL_A": "{hunter2"})
         with pytest.raises(NotFound) as refused:
             secrets.get("a")

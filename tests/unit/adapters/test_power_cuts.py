@@ -103,7 +103,7 @@ def test_a_task_begins_when_its_claim_and_all_before_it_are_durable(local: Local
         assert [names[-1] for names in events] == ["StepDone"] * n + ["StepStarted"]
 
 
-def test_what_a_caller_is_told_is_durable(local: LocalWiring, power: Power) -> None:
+def test_commits_are_durable_before_the_caller_gets_its_answer(local: LocalWiring, power: Power) -> None:
     execution_id = local.start(StartRequest(playbook=chain(2))).execution_id
     assert "StepScheduled" in power.names(execution_id)
     local.run(execution_id)
@@ -122,7 +122,7 @@ def test_a_step_costs_one_sync(local: LocalWiring, power: Power) -> None:
     assert power.syncs - admitted == 19 + 1
 
 
-def test_executions_whose_steps_end_in_the_same_moment_share_a_sync(local: LocalWiring, power: Power) -> None:
+def test_executions_with_steps_that_end_together_share_a_sync(local: LocalWiring, power: Power) -> None:
     executions = [local.start(StartRequest(playbook=chain(5))).execution_id for _ in range(40)]
     admitted = power.syncs
     local.run(*executions)

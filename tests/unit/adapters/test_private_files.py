@@ -36,7 +36,7 @@ def test_a_store_its_log_and_its_folders_are_for_their_owner(tmp_path: Path) -> 
     assert set(folders.values()) == {"0o700"}, folders
 
 
-def test_what_somebody_opened_to_others_stays_so(tmp_path: Path) -> None:
+def test_permissions_that_somebody_widened_are_kept(tmp_path: Path) -> None:
     store = tmp_path / "shared" / "runs.db"
     LocalWiring(store)
     store.chmod(0o640)

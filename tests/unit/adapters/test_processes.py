@@ -48,22 +48,22 @@ def renamed(**fields: str) -> str:
         ({"pid": "99999999999999999999"}, True),  # no such pid can be
     ],
 )
-def test_what_a_name_tells(fields: dict[str, str], ended: bool) -> None:
+def test_a_process_name_shows_whether_that_process_has_ended(fields: dict[str, str], ended: bool) -> None:
     assert has_ended(renamed(**fields)) is ended
 
 
 @pytest.mark.parametrize("name", ["", "w1", "lambda-7", "local-", "local-x"])
-def test_names_of_others_tell_nothing(name: str) -> None:
+def test_foreign_names_have_no_pid_and_never_count_as_ended(name: str) -> None:
     assert not has_ended(name)
     assert pid_of(name) is None
 
 
-def test_names_of_an_older_version_tell_the_pid_only() -> None:
+def test_names_of_an_older_version_are_judged_by_pid_only() -> None:
     assert not has_ended(f"local-{os.getpid()}")
     assert has_ended("local-4194305")  # beyond the largest pid there can be
 
 
-def test_without_proc_a_process_that_is_there_is_taken_for_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_proc_a_living_pid_counts_as_the_same_process(monkeypatch: pytest.MonkeyPatch) -> None:
     name = name_of()
     monkeypatch.setattr(processes, "_began", lambda pid: None)
     assert not has_ended(name)

@@ -35,7 +35,7 @@ def test_no_calls_have_no_outcomes() -> None:
     assert side_by_side([], 4, lambda: 1.0) == []
 
 
-def test_each_call_ends_for_itself() -> None:
+def test_a_failing_call_does_not_stop_the_others() -> None:
     done: list[int] = []
     outcomes = side_by_side([noting(done, 1), fail, noting(done, 3)], 2, plenty)
     assert outcomes[0] is None and outcomes[2] is None
@@ -43,7 +43,7 @@ def test_each_call_ends_for_itself() -> None:
     assert sorted(done) == [1, 3]
 
 
-def test_calls_run_at_the_same_time_as_many_as_asked_for() -> None:
+def test_as_many_calls_run_at_once_as_requested() -> None:
     together = threading.Barrier(4)
     outcomes = side_by_side([lambda _: together.wait(20)] * 8, 4, plenty)
     assert outcomes == [None] * 8, "four wait for each other, twice"
@@ -114,7 +114,7 @@ def test_calls_that_wait_for_the_thread_of_one_left_behind_get_another() -> None
     blocked.set()
 
 
-def test_what_there_is_no_time_for_is_not_begun() -> None:
+def test_calls_without_time_left_are_not_begun() -> None:
     limits = iter([60.0, 0.0, 0.0])
     done: list[int] = []
     outcomes = side_by_side([noting(done, n) for n in range(3)], 1, lambda: next(limits))
@@ -123,7 +123,7 @@ def test_what_there_is_no_time_for_is_not_begun() -> None:
     assert isinstance(side_by_side([fail], 1, lambda: 0.0)[0], NotBegun)
 
 
-def test_whoever_waits_looks_after_what_was_gathered() -> None:
+def test_the_pulse_is_called_while_the_caller_waits() -> None:
     pulses = threading.Semaphore(0)
     assert side_by_side([lambda _: pulses.acquire(timeout=20)] * 2, 2, plenty, pulse=pulses.release) == [None, None]
 

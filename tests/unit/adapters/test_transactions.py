@@ -77,7 +77,9 @@ def test_an_error_in_the_block_keeps_the_commits_before_it(store: ObservedEventS
     assert positions(other) == [0]
 
 
-def test_observers_are_told_in_order_when_it_is_committed(store: ObservedEventStore, other: SqliteEventStore) -> None:
+def test_observers_are_notified_in_order_after_the_transaction_commits(
+    store: ObservedEventStore, other: SqliteEventStore
+) -> None:
     seen: list[tuple[int, list[int]]] = []
     store.observer = lambda stored: seen.append((stored.seq, positions(other)))
     with store._db.transaction():
@@ -270,7 +272,7 @@ def test_readers_find_the_file_from_another_folder(tmp_path: Path, monkeypatch: 
     assert found == [[0]]
 
 
-def test_what_is_committed_is_told_though_its_sync_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_is_reported_to_observers_though_its_sync_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = ObservedEventStore(Database(tmp_path / "runs.db", "power"))
     synced: list[int] = []
 

@@ -53,7 +53,7 @@ def test_methods_have_the_arguments_of_their_requests() -> None:
 
 
 @pytest.mark.parametrize("kind", REQUESTS, ids=lambda kind: kind.__name__)
-def test_no_field_hides_what_a_request_can_do(kind: Kind) -> None:
+def test_no_field_hides_an_attribute_of_request(kind: Kind) -> None:
     assert {spec.attribute for spec in specs(kind)} & {name for name in vars(Request) if not name.startswith("__")} == set()
 
 

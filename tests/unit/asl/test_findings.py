@@ -145,7 +145,7 @@ UNUSABLE = [
 ]
 
 
-def test_what_is_not_a_state_machine_is_refused() -> None:
+def test_text_that_is_no_state_machine_is_refused() -> None:
     for text, message in UNUSABLE:
         with pytest.raises(UnusableDefinition) as refused:
             import_asl(text, "a")

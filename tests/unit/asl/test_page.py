@@ -10,7 +10,7 @@ from noetl_import import import_asl
 PAGE = Path(__file__).parents[3] / "docs" / "language" / "asl.md"
 
 
-def test_the_example_is_what_the_import_makes_of_it() -> None:
+def test_importing_the_state_machine_of_the_page_gives_its_playbook() -> None:
     definition, _, playbook = (
         PAGE.read_text().partition("## An example")[2].partition("## The document")[0].partition("\n```\nexecutor:")
     )

@@ -35,7 +35,7 @@ def executable(file: Path, text: str) -> str:
     return str(file)
 
 
-def test_an_interpreter_that_does_not_run_hides_none_that_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_interpreter_on_the_path_does_not_hide_a_working_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As pyenv's shims do for versions that are not selected."""
     executable(tmp_path / "shims" / f"python{cold.runtime()}", "echo 'command not found' >&2; exit 127")
     there = executable(tmp_path / "bin" / f"python{cold.runtime()}", f"echo {cold.runtime()}")
@@ -54,7 +54,7 @@ def test_an_interpreter_that_only_uv_knows_is_found(tmp_path: Path, monkeypatch:
     assert cold.interpreter("3.98") == there
 
 
-def test_a_machine_without_one_says_what_to_install(tmp_path: Path) -> None:
+def test_a_missing_interpreter_is_reported_with_the_command_that_installs_it(tmp_path: Path) -> None:
     with pytest.raises(NotMeasured, match=r"uv python install 3\.99"):
         cold.interpreter("3.99")
 

@@ -16,13 +16,13 @@ from tests.unit.infra import test_sample_events as sample
 cloud = sample.cloud
 
 
-def test_the_docs_say_what_the_template_costs_while_nothing_happens() -> None:
+def test_the_docs_have_the_generated_table_of_idle_costs() -> None:
     text = (Path(__file__).parents[3] / "docs" / "operating.md").read_text()
     first, last = idle.MARKS
     assert text.partition(first)[2].partition(last)[0] == idle.table(), "make idle"
 
 
-def test_a_sweep_that_finds_nothing_asks_and_sends_what_it_is_priced_for(
+def test_an_idle_sweep_makes_exactly_the_requests_it_is_priced_for(
     cloud: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked: Counter[str] = Counter()

@@ -43,7 +43,7 @@ def worked(number: int, *causes: tuple[int, int]) -> Invocation:
     return Invocation(number, "worker", "queue", causes, [end()])
 
 
-def test_a_distribution_has_the_percentiles_that_it_is_given() -> None:
+def test_a_distribution_reproduces_its_known_percentiles() -> None:
     known = TIMES["stream"].quantiles
     assert {share: quantile(known, share) for share in known} == pytest.approx(known)
     assert known[0.5] < quantile(known, 0.7) < known[0.9]
@@ -124,7 +124,7 @@ def test_an_execution_is_charged_for_each_request_delivery_and_invocation() -> N
     assert usd({"lambda_invocations": 1e6}) == pytest.approx(0.2)
 
 
-def test_other_services_are_charged_as_their_pages_say() -> None:
+def test_other_services_cost_what_their_pricing_pages_list() -> None:
     """Examples of the pricing page of Step Functions: 100 million executions of ten seconds in the first tier."""
     assert standard(1_000, 0.0, 1769) == pytest.approx(0.025 + 1_000 * 0.2e-6)
     ten_seconds = express(400, 1, 0.0, 1769) - 400 * 0.2e-6
@@ -144,7 +144,7 @@ def test_every_figure_of_a_service_has_a_source_or_a_range() -> None:
 
 
 @pytest.mark.nightly
-def test_the_record_of_a_chain_takes_what_the_model_of_scaling_says() -> None:
+def test_a_chain_takes_the_requests_that_the_scaling_model_counts() -> None:
     taken = tables.per_step(tables.STREAM)
     assert taken["writes"] == taken["dynamodb_write_units"] == counted.LOG_OF_STEP
     assert taken["sqs_requests"] == counted.QUEUE_REQUESTS
@@ -160,7 +160,7 @@ def test_with_asks_a_step_takes_two_writes_one_question_and_no_queue() -> None:
 
 
 @pytest.mark.nightly
-def test_a_record_has_every_run_once_and_causes_before_what_they_cause() -> None:
+def test_a_record_has_each_run_once_and_causes_before_effects() -> None:
     for asks in (False, True):
         one = record(chain(3), asks=asks)
         assert len(ends(one)) == 3

@@ -73,14 +73,14 @@ def test_sides_take_turns_and_the_first_round_is_not_counted() -> None:
     assert theirs.rounds == {1: 4.0, 2: 6.0}
 
 
-def test_a_slow_side_is_asked_less_often_and_does_not_keep_the_others_waiting() -> None:
+def test_a_slow_side_runs_fewer_rounds_and_does_not_delay_the_others() -> None:
     watch = Watch()
     slow, fast = rounds(CHAIN, {"slow": watch.takes(SPENT_S + 1), "fast": watch.takes(1, 1, 1)}, 2, watch, 1e9)
     assert slow.rounds == {0: SPENT_S + 1}
     assert fast.rounds == {1: 1, 2: 1}
 
 
-def test_what_fails_is_told_and_not_asked_again() -> None:
+def test_a_failing_side_is_reported_and_not_run_again() -> None:
     asked = []
 
     def fails(limit_s: float) -> float:
@@ -91,7 +91,7 @@ def test_what_fails_is_told_and_not_asked_again() -> None:
     assert (found.rounds, found.why, asked) == ({}, "WrongResult: 3 instead of 4", [CASE_S])
 
 
-def test_after_its_time_a_session_asks_for_nothing_and_says_so() -> None:
+def test_a_session_runs_nothing_after_its_time_and_reports_it() -> None:
     watch = Watch()
     first, second = rounds(CHAIN, {"first": watch.takes(5), "second": watch.takes()}, 3, watch, 5)
     assert first.rounds == {0: 5}
@@ -131,7 +131,7 @@ def test_a_ratio_without_common_rounds_is_as_wide_as_all_pairs() -> None:
     assert table.ratio({1: 1.0, 2: 2.0}, {0: 4.0}) == table.Ratio(3.0, 2.0, 4.0)
 
 
-def test_there_is_no_ratio_to_what_was_not_measured() -> None:
+def test_the_ratio_to_an_unmeasured_side_is_none() -> None:
     assert table.ratio({}, {1: 1.0}) is None
 
 
@@ -139,7 +139,7 @@ def test_there_is_no_ratio_to_what_was_not_measured() -> None:
     ("case", "seconds", "value"),
     [(CASES[0], 0.05, 1.0), (next(c for c in CASES if c.name == "map"), 0.5, 2000.0), (CASES[-1], 0.4, 0.4)],
 )
-def test_seconds_are_told_as_the_case_says(case: Case, seconds: float, value: float) -> None:
+def test_seconds_are_converted_to_the_unit_of_the_case(case: Case, seconds: float, value: float) -> None:
     assert case.value(seconds) == pytest.approx(value)
 
 
@@ -150,7 +150,7 @@ def test_a_faster_peer_has_a_ratio_below_one_whichever_way_the_figure_is_better(
     assert f"| {rate.title} | peer | 2,000 items/s | 2,000–2,000 | 1 | 0.5 x (0.5–0.5) |  |" in text
 
 
-def test_every_side_and_case_has_a_row_whatever_became_of_it() -> None:
+def test_every_side_and_case_has_a_row_even_without_a_measurement() -> None:
     sides = [side(LOCAL), side("peer", LOCAL), side("absent", LOCAL), side("silent", LOCAL)]
     outcome = Outcome(
         [Measured(LOCAL, "chain", {1: 0.01, 2: 0.02}, memory_mb=41.4), Measured("peer", "chain", why="not within 60 s")],
@@ -233,7 +233,7 @@ def test_every_peer_is_compared_with_a_side_of_ours_that_keeps_as_much() -> None
     assert {s.against for s in SIDES if s.against} == ours
 
 
-def test_what_cannot_be_installed_is_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_that_cannot_be_installed_is_not_run_with_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(NotRun, match="npm is not installed"):
         installs.node_modules(tmp_path)
@@ -241,7 +241,7 @@ def test_what_cannot_be_installed_is_a_reason(tmp_path: Path, monkeypatch: pytes
         installs._carry_out("nothing", [sys.executable, "-c", "import sys; sys.exit('no such lock')"])
 
 
-def test_a_command_reports_what_it_cannot_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_reports_an_engine_that_it_cannot_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["--json", str(tmp_path / "peers.json"), "--case", "chain"], (side("absent"),)) == 0
     said = capsys.readouterr().out
     assert "| absent | not run: npm is not installed |" in said
@@ -266,7 +266,7 @@ def driver(tmp_path: Path) -> Driver:
     return Driver([sys.executable, "-c", DRIVER], {}, tmp_path / "log")
 
 
-def test_a_driver_is_asked_answers_and_ends(driver: Driver) -> None:
+def test_a_driver_answers_requests_and_ends(driver: Driver) -> None:
     with_error = {"case": "wrong"}
     assert driver.about == {"version": "7"}
     assert driver.seconds({"case": "chain"}, 10) == 0.5
@@ -296,7 +296,7 @@ def runs(pid: int) -> bool:
         return False
 
 
-def test_what_a_driver_started_ends_with_it(tmp_path: Path) -> None:
+def test_processes_that_a_driver_started_end_with_it(tmp_path: Path) -> None:
     child = tmp_path / "child"
     text = (
         "import subprocess, sys\n"
@@ -321,7 +321,7 @@ def test_a_late_driver_is_replaced_for_the_next_case(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_side_runs_only_while_it_is_asked(tmp_path: Path) -> None:
+def test_a_side_is_stopped_except_while_it_is_measured(tmp_path: Path) -> None:
     def stopped(name: str) -> bool:
         return Path(f"/proc/{running.drivers[name].pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T"
 

@@ -10,7 +10,7 @@ from bench.rate import Asked, Seen
 ASKED = Asked(executions=2, calls=6, per_second=5, burst=1)
 
 
-def test_a_second_is_any_second() -> None:
+def test_the_most_calls_in_a_second_count_any_sliding_second() -> None:
     assert Seen([0.0, 0.2, 0.4, 0.6, 0.8, 1.0], 6).most_in_a_second == 5, "the last is a second after the first"
     assert Seen([0.0, 0.9, 0.95, 1.0, 1.05, 1.1, 1.9], 7).most_in_a_second == 5
     assert Seen([3.0, 3.0, 3.0], 3).most_in_a_second == 3
@@ -31,7 +31,7 @@ def test_the_rate_is_that_of_the_time_between_calls() -> None:
         (0.2, 11, ["11 of 12 calls were made"]),
     ],
 )
-def test_what_is_promised_and_not_kept_is_said(interval: float, different: int, misses: list[str]) -> None:
+def test_a_rate_that_misses_its_target_is_reported(interval: float, different: int, misses: list[str]) -> None:
     found = Seen([n * interval for n in range(12)], different).misses(ASKED)
     assert len(found) == len(misses)
     assert all(said.startswith(begins) for said, begins in zip(found, misses, strict=True)), found
@@ -42,7 +42,7 @@ def test_processes_are_killed_evenly_over_the_time_that_the_calls_take() -> None
     assert list(ASKED.deaths()) == []
 
 
-def test_a_process_that_is_killed_costs_what_it_had_reserved_and_no_lease() -> None:
+def test_a_killed_process_may_cost_its_reserved_calls_but_no_lease() -> None:
     killed = Asked(executions=2, calls=50, per_second=5, burst=1, kills=2)
     calm = [n * 0.2 for n in range(100)]
     late = [at + 2 * (at > 6) + 2 * (at > 13) for at in calm]

@@ -109,7 +109,7 @@ def written_by(steps: int) -> Counter[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("steps", [1, 3])
-def test_an_execution_writes_on_each_partition_key_what_the_model_says(steps: int) -> None:
+def test_writes_of_an_execution_per_partition_key_match_the_model(steps: int) -> None:
     name = f"bench/chain_{steps}"
     assert written_by(steps) == {
         ("log", "m"): counted.LOG_OF_EXECUTION + steps,
@@ -141,7 +141,7 @@ def test_the_model_and_the_cost_of_an_execution_agree(steps: int) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("kind", list(counted.ITERATIONS))
-def test_an_iteration_takes_what_the_model_says(kind: str) -> None:
+def test_the_capacity_of_an_iteration_matches_the_model(kind: str) -> None:
     few, many = 2_000, 6_000
 
     def source(items: int) -> str:

@@ -34,7 +34,7 @@ PRINTS = (
 )
 
 
-def test_what_prints_data_prints_it_in_every_form(noetl: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_print_the_same_data_as_json_yaml_and_jsonl(noetl: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert noetl("run", "hello.yaml").returncode == 0
     monkeypatch.chdir(tmp_path)
     for name in {*os.environ} - {*ENV}:
@@ -88,7 +88,7 @@ def test_commands_forms_and_ids_are_completed(noetl: Run) -> None:
     assert re.fullmatch(r"\d{18,19}", offered("noetl show 3")[0])
 
 
-def test_a_payload_that_a_registered_child_does_not_take_is_said_once(noetl: Run, tmp_path: Path) -> None:
+def test_an_unknown_payload_key_of_a_registered_child_is_reported_once(noetl: Run, tmp_path: Path) -> None:
     head = "apiVersion: noetl.io/v2\nkind: Playbook\n"
     child = head + "metadata: { name: c, path: t/c }\nworkload: { n: 0 }\nworkflow: [{ step: a, tool: { kind: noop } }]\n"
     call = "workflow: [{ step: a, tool: { kind: playbook, path: t/c, payload: { m: 1 } } }]\n"
@@ -106,6 +106,6 @@ def test_a_payload_that_a_registered_child_does_not_take_is_said_once(noetl: Run
     assert "W532" not in noetl("register", "parents/p.yaml").stderr, "its new version is beside it"
 
 
-def test_a_playbook_is_registered_in_the_local_store_unless_said(noetl: Run, tmp_path: Path) -> None:
+def test_a_playbook_is_registered_in_the_local_store_by_default(noetl: Run, tmp_path: Path) -> None:
     assert noetl("register", "hello.yaml").stdout.endswith(" on local\n")
     assert json.loads(noetl("playbooks", "--output", "json").stdout)[0]["path"] == "test/hello"

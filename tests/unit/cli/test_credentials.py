@@ -30,7 +30,7 @@ def noetl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return lambda *arguments: in_process(*arguments)
 
 
-def test_a_credential_says_which_playbooks_it_is_for(noetl: Any, tmp_path: Path) -> None:
+def test_a_credential_names_the_playbooks_that_may_read_it(noetl: Any, tmp_path: Path) -> None:
     put = noetl("credentials", "put", "api", "--data", '{"token": "tok-123456"}', "--paths", "reports/*", "--paths", "team/x")
     assert put.exit_code == 0, put.output
     noetl("credentials", "put", "open", "--data", '{"token": "tok-654321"}')
@@ -40,7 +40,7 @@ def test_a_credential_says_which_playbooks_it_is_for(noetl: Any, tmp_path: Path)
     assert json.loads(noetl("credentials", "show", "api", "--output", "json").output)["paths"] == ["reports/*", "team/x"]
 
 
-def test_a_run_of_a_file_reads_what_is_kept_for_its_path(noetl: Any, tmp_path: Path) -> None:
+def test_a_run_of_a_file_reads_only_credentials_for_its_path(noetl: Any, tmp_path: Path) -> None:
     noetl("credentials", "put", "api", "--data", '{"token": "tok-123456"}', "--paths", "reports/*")
     (tmp_path / "in.yaml").write_text(PLAYBOOK % "reports/daily")
     (tmp_path / "out.yaml").write_text(PLAYBOOK % "team/daily")
@@ -73,7 +73,7 @@ def api() -> Iterator[str]:
         yield url_of(server)
 
 
-def test_a_token_proves_who_asks_and_goes_nowhere_in_the_clear(noetl: Any, api: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_is_sent_as_a_bearer_header_and_never_without_tls(noetl: Any, api: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_API_URL", api)
     noetl("playbooks", "--on", "stack")
     monkeypatch.setenv("NOETL_TOKEN", "ey.J.x")

@@ -48,7 +48,7 @@ def test_the_file_is_found_above_and_beside_the_playbook(noetl: Run, tmp_path: P
     )
 
 
-def test_a_section_says_where_it_runs_unless_the_command_does(noetl: Run, tmp_path: Path) -> None:
+def test_a_section_sets_where_playbooks_run_unless_options_override_it(noetl: Run, tmp_path: Path) -> None:
     write(tmp_path, '[env.prod]\nstore = "prod.db"\n[env.far]\non = "http://127.0.0.1:9"\n')
     result_of(noetl("run", "hello.yaml", "--env", "prod", "--output", "json"))
     assert (tmp_path / "prod.db").exists()
@@ -72,7 +72,9 @@ def test_a_section_says_where_it_runs_unless_the_command_does(noetl: Run, tmp_pa
         ("[env.prod\n", "noetl.toml"),
     ],
 )
-def test_what_is_wrong_with_it_is_said(noetl: Run, tmp_path: Path, text: str | None, words: str) -> None:
+def test_an_invalid_environment_is_a_usage_error_with_its_reason(
+    noetl: Run, tmp_path: Path, text: str | None, words: str
+) -> None:
     if text is not None:
         write(tmp_path, text)
     done = noetl("run", "hello.yaml", "--env", "prod")

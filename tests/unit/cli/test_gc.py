@@ -39,7 +39,7 @@ def ended(local: LocalWiring) -> str:
     return execution_id
 
 
-def test_what_has_expired_and_what_killed_processes_left_is_forgotten(local: LocalWiring, tmp_path: Path) -> None:
+def test_expired_executions_and_leftovers_of_killed_processes_are_removed(local: LocalWiring, tmp_path: Path) -> None:
     kept, expired = ended(local), ended(local)
     local.database.write("UPDATE heads SET expires_at=1 WHERE execution_id=?", (expired,))
     places = local.control.limits
@@ -72,7 +72,7 @@ def test_serving_forgets_from_time_to_time(local: LocalWiring) -> None:
     assert local.index.head(expired) is None
 
 
-def test_gc_says_what_it_removed_and_freed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_gc_prints_its_removed_executions_and_freed_bytes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store = tmp_path / "runs.db"
     wiring = LocalWiring(store)
     for _ in range(3):
@@ -95,7 +95,7 @@ def test_a_store_that_is_spoilt_while_it_is_served_ends_serving(local: LocalWiri
         local.runner.serve()
 
 
-def test_a_store_that_is_none_is_refused_with_a_remedy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_no_store_is_refused_with_a_remedy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "bad.db").write_bytes(b"no database" * 500)
     with pytest.raises(UnreadableStore) as refused:
         LocalWiring(tmp_path / "bad.db")

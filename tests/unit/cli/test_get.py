@@ -111,7 +111,7 @@ def code_of(done: Any) -> int:
         ("", {"small": 1, "rows": list(range(3000))}),
     ],
 )
-def test_a_result_is_written_with_what_its_references_lead_to(
+def test_a_result_is_written_with_its_references_resolved(
     get: Any, execution: str, step: str, value: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(objects, "PIECE", 4000)
@@ -131,12 +131,12 @@ def test_a_list_is_written_as_lines(get: Any, execution: str, step: str, items: 
     assert [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()] == items
 
 
-def test_a_stored_file_is_what_it_is(get: Any, execution: str, tmp_path: Path) -> None:
+def test_a_stored_file_is_written_unchanged(get: Any, execution: str, tmp_path: Path) -> None:
     assert get(f"{execution}.table", "-o", "table.csv").exit_code == 0
     assert (tmp_path / "table.csv").read_text().split() == ["a,b", "1,x", "2,y"]
 
 
-def test_a_file_is_written_over_only_when_that_is_asked_for(get: Any, execution: str, tmp_path: Path) -> None:
+def test_an_existing_file_is_overwritten_only_with_force(get: Any, execution: str, tmp_path: Path) -> None:
     (tmp_path / "out.json").write_text("mine")
     refused = get(f"{execution}.start", "-o", "out.json")
     assert code_of(refused) == 2 and "--force" in str(refused.exception)
@@ -146,7 +146,9 @@ def test_a_file_is_written_over_only_when_that_is_asked_for(get: Any, execution:
 
 
 @pytest.mark.parametrize(("step", "code"), [(".nothing", 2), (".fails", 1)])
-def test_what_has_no_result_says_so_and_leaves_no_file(get: Any, execution: str, step: str, code: int, tmp_path: Path) -> None:
+def test_a_step_without_a_result_is_an_error_and_leaves_no_file(
+    get: Any, execution: str, step: str, code: int, tmp_path: Path
+) -> None:
     assert code_of(get(f"{execution}{step}", "-o", "out.json")) == code
     assert list(tmp_path.iterdir()) == []
 
@@ -162,7 +164,7 @@ def test_an_object_that_was_altered_is_not_left_as_the_result(get: Any, local: L
     assert list(tmp_path.iterdir()) == []
 
 
-def test_only_values_of_the_execution_are_given(local: LocalWiring, execution: str) -> None:
+def test_keys_that_are_no_value_of_the_execution_are_not_found(local: LocalWiring, execution: str) -> None:
     from noetl_core.ports import NotFound
 
     for key in ("1/results/x.json", "nothing", f"{execution}/commits/1", f"{execution}/logs/x-1.json", "../x", ""):

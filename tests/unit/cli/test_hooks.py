@@ -60,7 +60,7 @@ def ask(server: HookServer, path: str, body: bytes = BODY, headers: dict[str, st
         connection.close()
 
 
-def test_what_is_signed_starts_once_and_is_there_when_it_is_answered(local: LocalWiring, server: HookServer) -> None:
+def test_a_signed_webhook_starts_one_execution_before_it_is_answered(local: LocalWiring, server: HookServer) -> None:
     for _ in range(2):
         status, told = ask(server, "/api/hooks/ci/build/webhook")
         assert status == 202
@@ -70,7 +70,7 @@ def test_what_is_signed_starts_once_and_is_there_when_it_is_answered(local: Loca
     assert local.run(told["execution_id"], timeout_s=30)
 
 
-def test_a_sender_of_too_much_that_reads_last_reads_its_answer(local: LocalWiring, server: HookServer) -> None:
+def test_a_sender_of_too_large_a_body_still_receives_413(local: LocalWiring, server: HookServer) -> None:
     with closing(socket.create_connection(("127.0.0.1", server.server_port), timeout=30)) as sender:
         sender.sendall(f"POST /api/hooks/ci/build/webhook HTTP/1.1\r\nContent-Length: {2 * MAX_BODY}\r\n\r\n".encode())
         sender.sendall(b"x" * 2 * MAX_BODY)
@@ -78,7 +78,7 @@ def test_a_sender_of_too_much_that_reads_last_reads_its_answer(local: LocalWirin
     assert local.control.index.heads() == []
 
 
-def test_a_sender_over_the_rate_of_a_webhook_is_told_when_to_send_again(local: LocalWiring, server: HookServer) -> None:
+def test_a_sender_over_a_webhooks_rate_receives_the_time_to_retry(local: LocalWiring, server: HookServer) -> None:
     register(local.control, PLAYBOOK.replace("credential: hooks/github", "credential: hooks/github, rate: 0.01"))
     assert ask(server, "/api/hooks/ci/build/webhook")[0] == 202
     connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=30)
@@ -92,7 +92,7 @@ def test_a_sender_over_the_rate_of_a_webhook_is_told_when_to_send_again(local: L
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "HEAD", "POST"])
-def test_nothing_but_webhooks_is_there(server: HookServer, method: str) -> None:
+def test_routes_other_than_webhooks_answer_404(server: HookServer, method: str) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=30)
     connection.request(method, "/api/executions")
     answer = connection.getresponse()
@@ -115,7 +115,7 @@ def test_nothing_but_webhooks_is_there(server: HookServer, method: str) -> None:
         ("/api/hooks/ci/build/webhook", {"Content-Length": "0" * 5_000 + str(len(BODY))}, 401),
     ],
 )
-def test_what_is_not_signed_or_not_right_starts_nothing(
+def test_an_unsigned_or_invalid_webhook_starts_nothing(
     local: LocalWiring, server: HookServer, path: str, headers: dict[str, str], status: int
 ) -> None:
     assert ask(server, path, headers=headers)[0] == status

@@ -70,7 +70,7 @@ def test_several_playbooks_need_a_folder(folder: Path) -> None:
     assert (code(again), "nothing is overwritten" in str(again.exception)) == (2, True)
 
 
-def test_what_is_not_a_state_machine_exits_with_two(folder: Path) -> None:
+def test_importing_a_file_without_a_state_machine_exits_with_two(folder: Path) -> None:
     (folder / "no.json").write_text("{}")
     result = commands.in_process("import", "asl", "no.json")
     assert (code(result), str(result.exception).startswith("no.json: / has no States")) == (2, True)

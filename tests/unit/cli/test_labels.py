@@ -28,7 +28,7 @@ def test_executions_are_listed_by_the_labels_that_their_start_gave(tmp_path: Pat
         assert (listed.returncode, len(listed.stdout.splitlines())) == (0, count), asked
 
 
-def test_what_is_no_label_is_refused(tmp_path: Path) -> None:
+def test_an_invalid_label_is_refused(tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text(PLAYBOOK)
     for command, said in (
         (["run", "p.yaml", "--label", "env"], "--label env: write KEY=VALUE"),

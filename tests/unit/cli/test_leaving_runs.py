@@ -98,7 +98,7 @@ class _Answer(Handler):
         self.say()
 
 
-def test_a_log_that_breaks_under_a_run_marks_it_stuck_and_says_what_to_do(noetl: Run, tmp_path: Path) -> None:
+def test_a_log_corrupted_during_a_run_marks_it_stuck_with_a_remedy(noetl: Run, tmp_path: Path) -> None:
     broken = HELLO[: HELLO.index("workflow:")] + (
         "workflow:\n  - step: start\n    tool:\n      - { name: a, kind: wait, duration: 6 }\n      - { name: b, kind: noop }\n"
     )

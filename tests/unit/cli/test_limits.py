@@ -23,7 +23,7 @@ def said_of(summary: Any) -> list[str]:
     return [output.limited(wait) for wait in summary["waiting_for"] if wait["kind"] == "limit"]
 
 
-def test_show_says_who_waits_for_whom() -> None:
+def test_show_names_the_limit_and_the_execution_that_holds_it() -> None:
     world = World(concurrency=5)
     Server(world, seconds=1_000)
     ids = start(world, SHARED.replace("max: 5", "max: 1"), 3)
@@ -48,7 +48,7 @@ def test_show_names_the_step_that_waits() -> None:
     assert re.search(r"waiting: limit shop 7/2, (1st|2nd) \(step a\); held by 0, 1, 2, 3, 4, \.\.\.", said), said
 
 
-def test_the_command_lists_what_is_in_use(tmp_path: Path) -> None:
+def test_noetl_limits_lists_only_limits_in_use(tmp_path: Path) -> None:
     (tmp_path / "rated.yaml").write_text(
         "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: rated, path: cli/rated}\n"
         "executor: {spec: {policy: {concurrency: {key: orders, max: 2}}}}\n"
@@ -74,7 +74,7 @@ def listed(world: World, **asked: Any) -> list[dict[str, Any]]:
     return [{**e} for e in listing.page(world.controls[0], lambda: b"key", **asked)["executions"]]
 
 
-def test_lists_and_counts_say_who_waits_for_whom() -> None:
+def test_lists_and_counts_show_executions_waiting_for_a_limit_and_its_holder() -> None:
     world = World(concurrency=5)
     Server(world, seconds=1_000)
     ids = start(world, SHARED.replace("max: 5", "max: 1"), 3)
@@ -90,7 +90,7 @@ def test_lists_and_counts_say_who_waits_for_whom() -> None:
     assert (counts["running"], counts["waiting"]) == (1, 2)
 
 
-def test_counts_of_more_than_are_looked_at_know_who_waits_for_a_limit() -> None:
+def test_counts_include_waiting_executions_beyond_the_states_that_are_read() -> None:
     world = World(concurrency=5)
     Server(world, seconds=1_000)
     start(world, SHARED.replace("max: 5", "max: 1"), STATES_READ + 5)
@@ -109,7 +109,7 @@ def test_a_list_reads_each_limit_once_and_little_of_each_log() -> None:
     assert sum(world.store.reads.values()) - reads <= 16 * 3
 
 
-def test_ls_shows_what_is_waited_for(tmp_path: Path) -> None:
+def test_ls_shows_the_limit_an_execution_waits_for(tmp_path: Path) -> None:
     text = (
         "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: held, path: cli/held}\n"
         "executor: {spec: {policy: {concurrency: {key: orders, max: 1}}}}\n"
@@ -122,7 +122,7 @@ def test_ls_shows_what_is_waited_for(tmp_path: Path) -> None:
     assert re.search(r"waiting .*limit orders 1/1", shown), shown
 
 
-def test_run_takes_a_priority_and_refuses_what_is_none(tmp_path: Path) -> None:
+def test_run_accepts_a_priority_and_refuses_one_out_of_range(tmp_path: Path) -> None:
     text = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: p, path: cli/p}\nworkflow:\n  - step: start\n    tool: {kind: noop}\n"
     (tmp_path / "p.yaml").write_text(text)
     assert run("run", "p.yaml", "--priority", "2.5", cwd=tmp_path).returncode == 0
@@ -132,7 +132,7 @@ def test_run_takes_a_priority_and_refuses_what_is_none(tmp_path: Path) -> None:
     assert "--priority 1e+07: write a number from -1,000,000 to 1,000,000" in wrong.stderr
 
 
-def test_one_that_is_about_to_leave_is_named_with_who_came() -> None:
+def test_a_displaced_holder_is_shown_with_the_execution_that_displaces_it() -> None:
     world = World(concurrency=5)
     Server(world, seconds=1_000)
     newest = STEPS.replace("max: 2}", "max: 1, on_limit: cancel_oldest}").replace("[{step: a}, {step: b}]", "[{step: a}]")

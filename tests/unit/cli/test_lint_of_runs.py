@@ -22,7 +22,7 @@ workflow:
 """
 
 
-def test_a_misspelt_step_is_said_before_it_runs(noetl: Run, tmp_path: Path) -> None:
+def test_a_misspelt_step_is_reported_before_the_run(noetl: Run, tmp_path: Path) -> None:
     (tmp_path / "flow.yaml").write_text(MISSPELT)
     done = noetl("run", "flow.yaml", "--store", "memory")
     lines = [line for line in done.stderr.splitlines() if line.startswith("warning: ")]
@@ -34,7 +34,7 @@ def test_a_misspelt_step_is_said_before_it_runs(noetl: Run, tmp_path: Path) -> N
     assert "warning" not in noetl("register", "flow.yaml", "--quiet").stderr
 
 
-def test_of_many_warnings_the_first_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_the_first_of_many_warnings_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     many = "".join(f"  - {{ step: s{n}, tool: {{ kind: noop, result: 'x{{{{ steps.no{n}.result }}}}' }} }}\n" for n in range(9))
     text = MISSPELT.partition("workflow:")[0] + "workflow:\n" + many
     checked(text, Path("many.yaml"))

@@ -35,7 +35,7 @@ def looped(noetl: Run, tmp_path: Path) -> Run:
     return noetl
 
 
-def test_lists_are_shown_whole_and_say_how_to_go_on(noetl: Run, tmp_path: Path) -> None:
+def test_steps_are_shown_whole_and_limited_lists_name_the_next_limit(noetl: Run, tmp_path: Path) -> None:
     chain = "".join(
         f"  - {{ step: s{n}, tool: {{ kind: noop }}, next: {{ arcs: [{{ step: s{n + 1}, args: {{ n: {n} }} }}] }} }}\n"
         for n in range(STEPS)
@@ -51,7 +51,7 @@ def test_lists_are_shown_whole_and_say_how_to_go_on(noetl: Run, tmp_path: Path) 
     assert "there are more" not in noetl("ls").stderr
 
 
-def test_failed_iterations_are_grouped_with_their_items_and_redriven_unasked(looped: Run) -> None:
+def test_failed_iterations_are_grouped_with_their_items_and_redriven_by_default(looped: Run) -> None:
     shown = looped("show", "@last", "items", "--failed").stdout
     assert "10 iterations: 8 succeeded, 2 failed" in shown
     assert "2 x template in task items_task" in shown
@@ -62,7 +62,7 @@ def test_failed_iterations_are_grouped_with_their_items_and_redriven_unasked(loo
     assert looped("show", "@last", "--failed").returncode == 2
 
 
-def test_a_timeline_has_what_failed_before_the_rest(looped: Run) -> None:
+def test_a_timeline_lists_failed_iterations_first(looped: Run) -> None:
     lines = [line for line in looped("timeline", "@last", "--tasks").stdout.splitlines() if line.startswith("  [")]
     assert [line.split()[0] for line in lines[:2]] in (["[3]", "[8]"], ["[8]", "[3]"])
     assert len(lines) == 10
@@ -78,7 +78,7 @@ def test_an_id_may_be_the_last_one_or_its_last_digits(noetl: Run) -> None:
     assert done.returncode == 2 and "2 executions on local have ids that end or begin with" in done.stderr
 
 
-def test_there_is_no_last_one_before_the_first(noetl: Run) -> None:
+def test_last_without_any_execution_is_a_usage_error(noetl: Run) -> None:
     done = noetl("show", "@last")
     assert done.returncode == 2 and "there is no execution yet" in done.stderr
 
@@ -135,7 +135,7 @@ def until(true: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def test_what_is_undefined_is_said_and_no_success(looped: Run) -> None:
+def test_an_undefined_name_is_reported_and_is_no_success(looped: Run) -> None:
     done = looped("render", "@last", "{{ steps.itms.result }}")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == 'steps.itms is undefined (did you mean "items"?)\n'.replace("steps.itms", "steps.itms.result")
@@ -144,7 +144,7 @@ def test_what_is_undefined_is_said_and_no_success(looped: Run) -> None:
     assert json.loads(looped("render", "@last", "{{ workload.bad }}").stdout) == [3, 8]
 
 
-def test_a_replay_says_which_fields_differ(noetl: Run, tmp_path: Path) -> None:
+def test_a_replay_lists_the_fields_that_differ(noetl: Run, tmp_path: Path) -> None:
     assert noetl("run", "hello.yaml").returncode == 0
     other = HELLO + "    next: { arcs: [{ step: again, args: { n: 1 } }] }\n  - { step: again, tool: { kind: noop } }\n"
     (tmp_path / "other.yaml").write_text(other)
@@ -162,7 +162,7 @@ def test_a_cost_has_the_sum_of_this_run_and_the_share_of_each_step(looped: Run) 
     assert "WU, RU: DynamoDB's write and read units" in shown
 
 
-def test_equal_runs_have_no_difference_and_others_say_where(looped: Run) -> None:
+def test_diff_finds_nothing_in_equal_runs_and_names_fields_otherwise(looped: Run) -> None:
     first = json.loads(looped("show", "@last", "--output", "json").stdout)["execution_id"]
     assert looped("run", "loop.yaml").returncode == 0
     same = looped("diff", first, "@last")

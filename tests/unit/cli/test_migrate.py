@@ -44,7 +44,7 @@ def test_the_new_text_goes_to_standard_output_and_validates(noetl: Run, tmp_path
     assert noetl("migrate", "out.yaml").stdout == done.stdout
 
 
-def test_check_writes_nothing_and_says_which_files_would_change(noetl: Run, tmp_path: Path) -> None:
+def test_check_writes_nothing_and_lists_the_files_that_would_change(noetl: Run, tmp_path: Path) -> None:
     done = noetl("migrate", "--check", "old.yaml", "new.yaml")
     assert (done.returncode, done.stdout) == (1, "old.yaml would be rewritten\n")
     assert noetl("migrate", "--check", "new.yaml").returncode == 0
@@ -73,7 +73,7 @@ def test_in_place_rewrites_and_leaves_the_rest_alone(noetl: Run, tmp_path: Path)
     assert noetl("migrate", "--in-place", "old.yaml").stdout == ""
 
 
-def test_what_cannot_be_rewritten_ends_with_2_and_stops_no_other_file(noetl: Run, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_rewritten_exits_2_and_stops_no_other(noetl: Run, tmp_path: Path) -> None:
     done = noetl("migrate", "--in-place", "wrong.yaml", "old.yaml")
     assert done.returncode == 2
     assert done.stderr.splitlines() == [

@@ -26,7 +26,7 @@ HOSTILE = HEAD + (
 )
 
 
-def test_what_tasks_write_does_not_control_a_terminal(noetl: Run, tmp_path: Path) -> None:
+def test_output_of_tasks_cannot_control_the_terminal(noetl: Run, tmp_path: Path) -> None:
     (tmp_path / "hostile.yaml").write_text(HOSTILE)
     done = noetl("run", "hostile.yaml")
     assert done.returncode == 1
@@ -52,7 +52,7 @@ def test_ordinary_text_of_any_language_is_shown_as_it_is(text: str) -> None:
     assert visible(text) == text
 
 
-def test_what_is_said_on_standard_error_controls_nothing_either(capsys: pytest.CaptureFixture[str]) -> None:
+def test_messages_on_standard_error_cannot_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     say(f"there is no step {ESCAPES}")
     assert capsys.readouterr().err == f"there is no step {SEEN}\n"
 
@@ -115,7 +115,7 @@ def test_commands_that_act_answer_programs(noetl: Run, tmp_path: Path) -> None:
     assert answered("watch", "@last")["status"] == "cancelled"
 
 
-def test_a_loop_that_let_failures_pass_says_so_wherever_one_looks(noetl: Run, tmp_path: Path) -> None:
+def test_every_view_reports_the_tolerated_failures_of_a_loop(noetl: Run, tmp_path: Path) -> None:
     (tmp_path / "loop.yaml").write_text(
         HEAD + "metadata: { name: loop, path: test/loop }\nworkflow:\n  - step: items\n"
         "    loop: { in: [0, 1, 2], iterator: n, spec: { policy: { failure: { mode: best_effort } } } }\n"

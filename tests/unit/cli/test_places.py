@@ -65,7 +65,7 @@ def test_the_nearest_state_counts_and_a_named_home_before_it(noetl: Run, tmp_pat
 
 
 @pytest.mark.parametrize("command", ["show 7", "resume 7", "ls", "status", "events 7"])
-def test_what_is_not_found_says_where_it_was_looked_for(noetl: Run, tmp_path: Path, command: str) -> None:
+def test_an_error_for_missing_state_names_the_searched_folder(noetl: Run, tmp_path: Path, command: str) -> None:
     done = noetl(*command.split(), cwd="empty")
     assert "NOETL_HOME" in done.stderr and str(tmp_path / "empty/.noetl") in done.stderr
     assert not (tmp_path / "empty/.noetl").exists()
@@ -109,14 +109,14 @@ def test_state_above_is_found(folders: Folders, tmp_path: Path) -> None:
     assert home() == tmp_path / ".noetl"
 
 
-def test_state_above_the_users_home_is_not_looked_for(folders: Folders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_state_above_the_users_home_is_not_used(folders: Folders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "a"))
     assert home() == folders.below / ".noetl"
     monkeypatch.setenv("HOME", str(tmp_path))
     assert home() == tmp_path / ".noetl"
 
 
-def test_state_on_another_file_system_is_not_looked_for(folders: Folders, tmp_path: Path) -> None:
+def test_state_on_another_file_system_is_not_used(folders: Folders, tmp_path: Path) -> None:
     folders.of(tmp_path, st_dev=12345)
     assert home() == folders.below / ".noetl"
 

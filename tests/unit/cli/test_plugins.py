@@ -16,7 +16,7 @@ USED = flow(
 )
 
 
-def test_kinds_that_are_not_installed_are_told_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_kinds_are_reported_with_the_distribution_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     playbook = parse_playbook(USED)
     assert list(absent(playbook, "flow.yaml")) == []
     install_only(monkeypatch)
@@ -29,6 +29,6 @@ def test_kinds_that_are_not_installed_are_told_with_what_to_install(monkeypatch:
     assert all("noetl up --tools noetl-" in d.hint for d in found)
 
 
-def test_what_needs_no_distribution_is_not_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_built_in_kinds_do_not_search_installed_distributions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: pytest.fail("it was looked for"))
     assert list(absent(parse_playbook(flow("step: a\ntool: {kind: noop}")), "flow.yaml")) == []

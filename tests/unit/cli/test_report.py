@@ -24,7 +24,7 @@ LIMIT = 1_000_000
 
 
 @pytest.mark.nightly
-def test_every_recorded_history_has_one(tmp_path: Path) -> None:
+def test_every_recorded_history_has_a_report(tmp_path: Path) -> None:
     for name in sorted(path.stem for path in FOLDER.glob("*.json")):
         history = logs.read(name)
         world = history.world()
@@ -36,7 +36,7 @@ def test_every_recorded_history_has_one(tmp_path: Path) -> None:
         assert not re.search(r"https?://(?!www\.w3\.org/)", re.sub(r"<pre>.*?</pre>|<td>.*?<td", "", text, flags=re.DOTALL)), name
 
 
-def test_what_values_and_names_say_is_text(noetl: Run, tmp_path: Path) -> None:
+def test_values_and_names_are_escaped_in_the_report(noetl: Run, tmp_path: Path) -> None:
     (tmp_path / "hostile.yaml").write_text(
         "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: h, path: test/hostile }\nworkflow:\n"
         "  - step: start\n    tool: { kind: python, args: { text: '"

@@ -49,7 +49,7 @@ def test_each_line_is_printed_once_and_the_rest_when_it_has_ended(capsys: pytest
     ]
 
 
-def test_of_tasks_side_by_side_it_says_whose_lines_follow(capsys: pytest.CaptureFixture[str]) -> None:
+def test_output_of_parallel_tasks_has_a_header_at_each_change_of_task(capsys: pytest.CaptureFixture[str]) -> None:
     seen = Running()
     seen.print([running("one\n", run="a"), running("uno\n", run="b")])
     seen.print([running("one\ntwo\n", run="a")])
@@ -63,7 +63,7 @@ def test_of_tasks_side_by_side_it_says_whose_lines_follow(capsys: pytest.Capture
     ]
 
 
-def test_what_came_too_fast_to_be_seen_is_said_to_lack(capsys: pytest.CaptureFixture[str]) -> None:
+def test_output_that_came_too_fast_to_be_printed_is_reported_as_missing(capsys: pytest.CaptureFixture[str]) -> None:
     seen = Running()
     seen.print([running("end\n", written=9000)])
     assert "more before this" in capsys.readouterr().out

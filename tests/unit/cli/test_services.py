@@ -44,7 +44,7 @@ def test_a_service_runs_while_the_run_does_and_its_address_is_bound(tmp_path: Pa
         urllib.request.urlopen(address, timeout=5)
 
 
-def test_it_is_stopped_when_the_run_raises(tmp_path: Path) -> None:
+def test_a_service_is_stopped_when_the_run_raises(tmp_path: Path) -> None:
     address = ""
     with pytest.raises(KeyboardInterrupt), services_for(playbook(tmp_path, entry())) as overrides:
         address = overrides["deep"]["url"]
@@ -65,7 +65,7 @@ def test_a_file_without_services_starts_nothing(tmp_path: Path) -> None:
         assert overrides == {}
 
 
-def test_a_service_that_dies_says_what_it_said(tmp_path: Path) -> None:
+def test_the_error_of_a_service_that_dies_includes_its_output(tmp_path: Path) -> None:
     command = f"{sys.executable} -c \"import sys; sys.exit('no such table')\""
     with (
         pytest.raises(ServiceError, match=r"service api ended at once with exit code 1: no such table"),

@@ -125,7 +125,7 @@ def test_a_store_that_cannot_even_be_made_says_so(noetl: Run) -> None:
         ("large", "human", "<&- >&- 2>&-", 0),
     ],
 )
-def test_the_exit_code_tells_what_became_of_run_and_output(shell: Run, playbook: str, how: str, behind: str, code: int) -> None:
+def test_the_exit_code_reflects_the_run_and_its_output(shell: Run, playbook: str, how: str, behind: str, code: int) -> None:
     done = shell("run", f"{playbook}.yaml", "--output", how, behind=behind)
     assert done.returncode == code
     assert "Traceback" not in done.stderr and "Exception" not in done.stderr

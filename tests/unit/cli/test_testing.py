@@ -130,7 +130,7 @@ def test_bad_files_are_usage_errors(noetl: Run, files: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["validate", "run", "rehearse"])
-def test_a_test_file_in_place_of_a_playbook_is_called_so(noetl: Run, files: Path, command: str) -> None:
+def test_a_test_file_in_place_of_a_playbook_is_a_usage_error(noetl: Run, files: Path, command: str) -> None:
     done = noetl(command, "flow.test.yaml")
     assert (done.returncode, done.stderr) == (2, "flow.test.yaml is a test file, not a playbook: run noetl test flow.test.yaml\n")
 
@@ -169,7 +169,7 @@ def test_conditions_that_no_test_notices_are_named(noetl: Run, files: Path) -> N
     ]
 
 
-def test_what_no_test_notices_or_covers_is_data_too(noetl: Run, files: Path) -> None:
+def test_unnoticed_mutations_and_uncovered_steps_are_in_the_json_output(noetl: Run, files: Path) -> None:
     (files / "flow.test.yaml").write_text(TESTS.partition("---")[0].replace("expect: { result: many }", ""))
     done = noetl("test", "--coverage", "--mutate", "--output", "json")
     found = json.loads(done.stdout)
@@ -252,7 +252,7 @@ class TestRecord:
         assert document["expect"]["error"] == {"kind": "server_error", "step": "fetch", "task": "page"}
 
     @pytest.mark.nightly
-    def test_a_second_one_is_added_to_the_file(self, noetl: Run, files: Path) -> None:
+    def test_a_second_recording_is_added_to_the_file(self, noetl: Run, files: Path) -> None:
         self.recorded(noetl, files, "--name", "one")
         refused = noetl("record", "@last", "--name", "one")
         assert refused.returncode == 2 and "has a test 'one' already" in refused.stderr
@@ -282,7 +282,7 @@ class TestRecord:
         assert "flow.test.yaml:" in done.stderr and "does not replay the execution: edit it" in done.stderr
         assert (files / "flow.test.yaml").exists()
 
-    def test_only_what_has_ended_is_recorded(self, noetl: Run, files: Path) -> None:
+    def test_only_an_ended_execution_is_recorded(self, noetl: Run, files: Path) -> None:
         (files / "flow.yaml").write_text(
             FLOW.partition("workflow:")[0] + "workflow:\n  - step: start\n    tool: { kind: callback, signal: go }\n"
         )

@@ -68,7 +68,7 @@ def test_triggers_are_listed_switched_and_fired(noetl: Any) -> None:
     assert "started by schedule schedule: 2026-11-22T02:00:00Z" in shown
 
 
-def test_what_cannot_start_is_listed_and_tried_again(noetl: Any, tmp_path: Path) -> None:
+def test_a_refused_firing_is_listed_and_retried(noetl: Any, tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text(PLAYBOOK.replace("[:10]", ""))
     noetl("register", "p.yaml", "--on", "local")
     end = wrong(noetl("triggers", "fire", "reports/nightly", "schedule", "--at", "2026-11-22T02:00Z"))
@@ -85,7 +85,7 @@ def test_what_cannot_start_is_listed_and_tried_again(noetl: Any, tmp_path: Path)
     assert wrong(noetl("triggers", "forget", refused["id"])).code == USAGE
 
 
-def test_a_trigger_that_is_not_there_says_which_are(noetl: Any) -> None:
+def test_an_unknown_trigger_is_reported_with_the_existing_ones(noetl: Any) -> None:
     noetl("register", "p.yaml", "--on", "local")
     assert "it has: often, schedule" in str(wrong(noetl("triggers", "show", "reports/nightly", "scheduel")))
 
@@ -94,8 +94,8 @@ def test_a_store_in_memory_is_not_served(noetl: Any) -> None:
     assert wrong(noetl("serve", "--store", "memory")).code == USAGE
 
 
-def test_who_serves_starts_what_is_due_and_goes_on_with_what_others_left(tmp_path: Path) -> None:
-    """An occurrence is due, and what another process should have begun some time ago is taken for lost."""
+def test_serve_starts_due_occurrences_and_continues_abandoned_executions(tmp_path: Path) -> None:
+    """One occurrence is due, and another process left an execution unstarted for longer than the grace period."""
     store = tmp_path / "runs.db"
     other = LocalWiring(store, clock=SteadyClock(lambda: time.time_ns() // 1000 - 2 * reconcile.GRACE_S * SECOND))
     left = other.start(_request())

@@ -162,7 +162,7 @@ def test_triggers_are_listed_switched_and_fired(url: str, local: LocalWiring) ->
     assert api.forget_refused("2")["deleted"] is True
 
 
-def test_what_waits_is_paused_answered_and_cancelled(url: str, local: LocalWiring) -> None:
+def test_waiting_executions_are_paused_answered_and_cancelled(url: str, local: LocalWiring) -> None:
     api = Client(url)
     ids = [api.start(playbook=ASK)["execution_id"] for _ in range(2)]
     for id in ids:
@@ -204,7 +204,7 @@ def test_every_method_was_called_here() -> None:
     assert uncalled == [], "call these methods of the client in a test of this module"
 
 
-def test_a_refusal_says_what_is_wrong_and_where(url: str) -> None:
+def test_a_refusal_carries_the_message_and_its_location(url: str) -> None:
     with pytest.raises(Refused) as end:
         Client(url).executions(limit=0)
     assert (end.value.status, end.value.code, end.value.request_id) == (400, "malformed", "req-1")
@@ -218,7 +218,7 @@ def test_an_id_is_one_part_of_the_path_whatever_is_in_it(url: str, id: str) -> N
     assert end.value.status == 404
 
 
-def test_nobody_there_and_somebody_else_there() -> None:
+def test_a_closed_port_and_a_foreign_server_are_unreachable() -> None:
     with pytest.raises(Unreachable):
         Client("http://127.0.0.1:1").health()
 

@@ -95,7 +95,7 @@ def ask(tmp_path: Path) -> Iterator[Asker]:
 # --- rights ---------------------------------------------------------------------------------------------------------------
 
 
-def test_every_route_says_what_right_it_needs_or_is_about_the_service_itself() -> None:
+def test_every_route_needs_a_right_except_those_about_the_service() -> None:
     free = {r.path for r in routes() if not r.right}
     assert free == {"/api/health", "/api/openapi.json", "/api/docs"}
     assert {r.right for r in routes() if r.right} == set(RIGHTS) - {"executions:inline", "secrets:read"}
@@ -139,7 +139,7 @@ def test_a_token_opens_the_routes_its_scopes_name_and_no_others(
     assert ask({"authorizer": {"claims": {"scope": f"elsewhere/{right}"}}}, method, path, body).status == 403
 
 
-def test_a_request_that_says_nobody_is_somebody_only_where_the_api_asks_nobody(ask: Asker) -> None:
+def test_a_request_without_an_identity_is_refused_only_under_jwt(ask: Asker) -> None:
     for auth, status in (("NONE", 200), ("IAM", 200), ("JWT", 403)):
         ask.rights = Rights(auth)
         assert ask({}, "GET", "executions").status == status
@@ -149,7 +149,7 @@ def test_a_request_that_says_nobody_is_somebody_only_where_the_api_asks_nobody(a
     assert ask({}, "POST", "executions", {"playbook": DAILY}).body["playbook"]["version"] == 0
 
 
-def test_reading_what_a_credential_holds_is_a_right_beside_seeing_that_there_is_one(ask: Asker) -> None:
+def test_reading_the_data_of_a_credential_needs_the_right_secrets_read(ask: Asker) -> None:
     ask({}, "POST", "credentials", {"name": "api", "data": {"token": HELD}})
     seen = ask(token("credentials:read"), "GET", "credentials/api", include_data="true")
     assert (seen.status, HELD in seen.text()) == (403, False)
@@ -160,7 +160,7 @@ def test_reading_what_a_credential_holds_is_a_right_beside_seeing_that_there_is_
 # --- playbooks by their text ----------------------------------------------------------------------------------------------
 
 
-def test_a_caller_who_may_not_register_moves_no_version_by_starting_a_text(ask: Asker) -> None:
+def test_starting_a_text_without_the_right_to_register_creates_no_version(ask: Asker) -> None:
     assert ask({}, "POST", "playbooks", DAILY.replace("result: read", "result: registered")).status == 201
     for caller in (token("executions:start", "executions:inline"), IAM):
         started = ask(caller, "POST", "executions", {"playbook": PARENT % "reports/none", "payload": {}})
@@ -171,7 +171,7 @@ def test_a_caller_who_may_not_register_moves_no_version_by_starting_a_text(ask: 
     assert ask({}, "GET", "playbooks/reports/parent").status == 404
 
 
-def test_starting_a_text_needs_a_right_of_its_own_redriving_with_one_too(ask: Asker) -> None:
+def test_starting_or_redriving_with_a_text_needs_the_inline_right(ask: Asker) -> None:
     execution = ask({}, "POST", "executions", {"playbook": PARENT % "reports/none"}).body["execution_id"]
     ask.local.run(execution)
     clerk = token("executions:start", "executions:operate")
@@ -199,7 +199,7 @@ def test_on_a_stack_nobody_starts_a_text_until_the_right_is_given(ask: Asker, mo
     assert ask({}, "POST", "executions", {"playbook": DAILY}).status == 202
 
 
-def test_what_was_only_started_by_its_text_cannot_be_started_by_its_digest(ask: Asker) -> None:
+def test_a_text_that_was_only_started_cannot_be_started_by_digest(ask: Asker) -> None:
     digest = ask(IAM, "POST", "executions", {"playbook": THEFT}).body["playbook"]["digest"]
     assert ask(IAM, "POST", "executions", {"playbook_id": digest}).status == 404
     assert ask({}, "POST", "playbooks", THEFT).status == 201
@@ -259,7 +259,7 @@ def refused(ended: tuple[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("task", ["field", "chain"])
-def test_a_playbook_elsewhere_does_not(kept: Asker, task: str) -> None:
+def test_a_playbook_of_another_path_does_not_read_the_credential(kept: Asker, task: str) -> None:
     elsewhere = DAILY.replace("reports/daily", "team/daily")
     if task == "chain":
         elsewhere = elsewhere.replace("      - { name: field, kind: secrets, secret: api, field: token }\n", "")
@@ -267,16 +267,16 @@ def test_a_playbook_elsewhere_does_not(kept: Asker, task: str) -> None:
     refused(kept.ran(kept(IAM, "POST", "executions", {"path": "team/daily"})))
 
 
-def test_a_text_that_claims_a_named_path_does_not(kept: Asker) -> None:
+def test_a_text_that_claims_a_named_path_does_not_read_the_credential(kept: Asker) -> None:
     refused(kept.ran(kept(IAM, "POST", "executions", {"playbook": THEFT})))
     refused(kept.ran(kept(token("executions:start", "executions:inline"), "POST", "executions", {"playbook": THEFT})))
 
 
-def test_the_text_of_a_registered_version_does_whoever_sends_it(kept: Asker) -> None:
+def test_the_text_of_a_registered_version_reads_the_credential_for_any_sender(kept: Asker) -> None:
     assert kept.ran(kept(IAM, "POST", "executions", {"playbook": DAILY})) == ("completed", "read")
 
 
-def test_a_redrive_with_another_text_does_not(kept: Asker) -> None:
+def test_a_redrive_with_another_text_does_not_read_the_credential(kept: Asker) -> None:
     kept.secrets.delete("api")
     answer = kept(IAM, "POST", "executions", {"path": "reports/daily"})
     assert kept.ran(answer)[0] == "failed"
@@ -293,7 +293,7 @@ def test_a_child_reads_by_its_own_path_not_by_its_parents(kept: Asker) -> None:
     assert kept.ran(kept(IAM, "POST", "executions", {"playbook": PARENT % "reports/daily"}))[0] == "completed"
 
 
-def test_paths_that_are_none_let_nobody_read(kept: Asker) -> None:
+def test_a_credential_with_invalid_paths_is_read_by_no_playbook(kept: Asker) -> None:
     for odd in ("reports/*", [7], {"a": 1}, []):
         kept.secrets.put("api", {"data": {"token": HELD}, "paths": odd})
         refused(kept.ran(kept(IAM, "POST", "executions", {"path": "reports/daily"})))
@@ -348,7 +348,7 @@ def test_a_pool_that_is_not_there_is_refused_where_the_execution_would_begin(ask
     assert ask.ran(ask({}, "POST", "executions", {"playbook": POOLED.replace("pyhton", "python")}))[0] == "completed"
 
 
-def test_a_child_or_an_upload_that_asks_for_such_a_pool_fails_and_says_so(ask: Asker) -> None:
+def test_a_child_or_an_upload_with_an_unknown_pool_fails_by_name(ask: Asker) -> None:
     ask({}, "POST", "playbooks", POOLED)
     status, error = ask.ran(ask({}, "POST", "executions", {"playbook": PARENT % "test/pooled"}))
     assert status == "failed"
@@ -357,7 +357,7 @@ def test_a_child_or_an_upload_that_asks_for_such_a_pool_fails_and_says_so(ask: A
     assert said.startswith("refused") and "'pyhton'" in said
 
 
-def test_this_machine_has_the_pools_it_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_local_run_accepts_the_pools_of_noetl_pools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_POOLS", "pyhton, big")
     local = LocalWiring(tmp_path / "runs.db")
     started = local.start(StartRequest(playbook=POOLED))

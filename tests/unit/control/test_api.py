@@ -169,7 +169,7 @@ def test_pause_resume_cancel_and_signals(client: Client) -> None:
     assert refusal(client("POST", path + "/cancel")) == (409, "conflict")
 
 
-def test_cancel_ends_what_waits(client: Client) -> None:
+def test_cancel_ends_a_waiting_execution(client: Client) -> None:
     execution_id = client.start(playbook=WAITS)
     run_until_it_waits(client.local, execution_id)
     status, body = client("POST", f"/api/executions/{execution_id}/cancel", {"reason": "enough"})
@@ -190,7 +190,7 @@ workflow:
 """
 
 
-def test_redriving_what_failed(client: Client) -> None:
+def test_a_failed_execution_is_redriven_and_wrong_redrives_are_refused(client: Client) -> None:
     execution_id = client.start(playbook=FRAGILE)
     path = f"/api/executions/{execution_id}"
     assert client("POST", path + "/redrive")[0] == 409, "it runs"
@@ -259,7 +259,7 @@ def test_a_malformed_start_is_400(client: Client, body: Any, says: str) -> None:
         ("POST", "/api/events", 400),
     ],
 )
-def test_what_is_not_there_is_said_so(client: Client, method: str, path: str, status: int) -> None:
+def test_unknown_playbooks_executions_and_routes_are_refused(client: Client, method: str, path: str, status: int) -> None:
     assert refusal(client(method, path))[0] == status
 
 

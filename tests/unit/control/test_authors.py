@@ -86,7 +86,7 @@ def ask(tmp_path: Path) -> Iterator[Asker]:
     asker.local.close()
 
 
-def test_every_operation_on_an_execution_says_who_asked_for_it_and_by_which_way(ask: Asker) -> None:
+def test_every_operation_on_an_execution_records_its_principal_and_source(ask: Asker) -> None:
     register(ask.local.control, CHILD)
     execution = ask(ADA, "POST", "executions", {"path": "team/child"}).body["execution_id"]
     ask.until_waiting(execution)
@@ -109,14 +109,14 @@ def test_every_operation_on_an_execution_says_who_asked_for_it_and_by_which_way(
     assert ask({}, "GET", f"executions/{execution}").body["by"] == {what: by for what, (_, by) in expected.items()}
 
 
-def test_a_batch_says_for_each_execution_who_asked(ask: Asker) -> None:
+def test_a_batch_records_its_caller_for_each_execution(ask: Asker) -> None:
     register(ask.local.control, CHILD)
     execution = ask(ADA, "POST", "executions", {"path": "team/child"}).body["execution_id"]
     ask(EVE, "POST", "executions/batch", {"filter": {"ids": [execution]}, "action": "cancel"})
     assert ask.by(execution, "ExecutionCancelled") == [{"principal": "7f3c-eve", "source": "cli"}]
 
 
-def test_an_answer_by_token_says_who_brought_it(ask: Asker) -> None:
+def test_an_answer_by_token_records_the_caller_that_sent_it(ask: Asker) -> None:
     register(ask.local.control, CHILD.replace(", signal: go", ""))
     execution = ask(ADA, "POST", "executions", {"path": "team/child"}).body["execution_id"]
     ask.until_waiting(execution)
@@ -126,7 +126,7 @@ def test_an_answer_by_token_says_who_brought_it(ask: Asker) -> None:
     assert token not in json.dumps(ask({}, "GET", f"executions/{execution}/events").body)
 
 
-def test_the_same_request_of_somebody_else_is_the_same_request(ask: Asker) -> None:
+def test_a_repeated_request_by_another_caller_keeps_the_first_caller(ask: Asker) -> None:
     register(ask.local.control, CHILD)
     body = {"path": "team/child", "idempotency_key": "k"}
     first, again = ask(ADA, "POST", "executions", body), ask(EVE, "POST", "executions", body)
@@ -134,7 +134,7 @@ def test_the_same_request_of_somebody_else_is_the_same_request(ask: Asker) -> No
     assert ask.by(first.body["execution_id"], "PlaybookExecutionRequested") == [{"principal": ARN, "source": "cli"}]
 
 
-def test_a_child_is_started_and_ended_by_its_parent_whoever_cancelled_that(ask: Asker) -> None:
+def test_a_childs_start_and_cancellation_are_recorded_as_its_parents(ask: Asker) -> None:
     register(ask.local.control, CHILD)
     register(ask.local.control, WAITS)
     parent = ask(ADA, "POST", "executions", {"path": "team/waits"}).body["execution_id"]
@@ -146,7 +146,7 @@ def test_a_child_is_started_and_ended_by_its_parent_whoever_cancelled_that(ask: 
     assert ask.by(child["execution_id"], "ExecutionCancelled") == [by_parent]
 
 
-def test_a_trigger_starts_in_its_own_name_and_by_hand_in_that_of_whoever_fires_it(ask: Asker) -> None:
+def test_a_scheduled_start_records_the_trigger_a_manual_one_its_caller(ask: Asker) -> None:
     register(ask.local.control, CHILD)
     register(ask.local.control, WAITS)
     record = ask.local.control.triggers.trigger("team/waits", "nightly")
@@ -170,7 +170,7 @@ class Put:
         raise AssertionError(error)
 
 
-def test_an_upload_registers_and_starts_in_the_name_of_whoever_put_it(ask: Asker) -> None:
+def test_an_upload_registers_and_starts_in_its_uploaders_name(ask: Asker) -> None:
     def put(key: str) -> Upload:
         s3 = {"bucket": {"name": "inbox"}, "object": {"key": key, "eTag": "1"}}
         (upload,) = uploads_in({"Records": [{"s3": s3, "userIdentity": {"principalId": "AWS:AROAX:ada"}}]})
@@ -183,7 +183,7 @@ def test_an_upload_registers_and_starts_in_the_name_of_whoever_put_it(ask: Asker
     assert ask.by(execution, "PlaybookExecutionRequested") == [{"principal": "AWS:AROAX:ada", "source": "s3"}]
 
 
-def test_registering_switching_and_storing_say_who(ask: Asker) -> None:
+def test_registrations_trigger_switches_and_credentials_record_their_caller(ask: Asker) -> None:
     ask(ADA, "POST", "playbooks", {"playbook": CHILD})
     for _ in range(2):  # the same text again registers nothing
         ask(ADA, "POST", "playbooks", {"playbook": WAITS})
@@ -204,7 +204,7 @@ def test_a_principal_is_of_bounded_length(ask: Asker) -> None:
     assert execution is None or len(ask.by(execution, "PlaybookExecutionRequested")[0]["principal"]) == 200
 
 
-def test_older_logs_read_whose_answers_have_a_number_in_that_place() -> None:
+def test_logs_whose_signals_have_a_nonce_as_author_still_load() -> None:
     state = State("1")
     older: Any = Event("SignalReceived", 0, {"id": "s", "name": "n", "by": "nonce"})
     fold(state, older, 0)

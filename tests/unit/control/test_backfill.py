@@ -81,7 +81,7 @@ def test_each_occurrence_runs_with_its_own_time(local: LocalWiring) -> None:
     assert (head.execution_id, head.path, head.version) == (summary["execution_id"], BACKFILL_PATH, 0)
 
 
-def test_started_twice_it_is_one(local: LocalWiring) -> None:
+def test_a_backfill_that_is_started_twice_is_one_execution(local: LocalWiring) -> None:
     first = ran(local, NIGHTS)
     again = start_backfill(local.control, NIGHTS, plan(local.control, NIGHTS))
     assert (again.created, again.execution_id) == (False, first["execution_id"])
@@ -95,7 +95,7 @@ def test_started_twice_it_is_one(local: LocalWiring) -> None:
     assert len(children(local)) == 6
 
 
-def test_one_that_an_earlier_version_started_is_known(local: LocalWiring) -> None:
+def test_a_backfill_started_by_an_earlier_version_is_recognized(local: LocalWiring) -> None:
     planned = plan(local.control, NIGHTS)
     before = start_backfill(local.control, NIGHTS, replace(planned, period=(NIGHTS.begin, NIGHTS.end)))
     assert before.created
@@ -116,7 +116,7 @@ def test_it_goes_on_after_a_failure_and_says_so(local: LocalWiring) -> None:
     assert len(children(local)) == 4, "the one that failed, once more"
 
 
-def test_it_is_cancelled_as_one(local: LocalWiring) -> None:
+def test_cancelling_a_backfill_cancels_its_running_children(local: LocalWiring) -> None:
     register(local.control, text("{ kind: callback, signal: go }"))
     asked = Backfill("team/report", "2026-03-28", "2026-03-31", parallel=2)
     started = start_backfill(local.control, asked, plan(local.control, asked))
@@ -154,7 +154,7 @@ def test_hundreds_are_cancelled_in_the_middle_and_go_on(local: LocalWiring, monk
 
 
 @pytest.mark.nightly
-def test_what_cannot_be_run(local: LocalWiring) -> None:
+def test_an_invalid_backfill_is_refused(local: LocalWiring) -> None:
     register(
         local.control, text().replace("team/report", "team/none").replace('schedule: "0 2 * * *", ', 'schedule: "0 2 29 2 *", ')
     )
@@ -224,14 +224,14 @@ def test_times_that_no_schedule_reaches_are_refused(local: LocalWiring, begin: s
 
 
 @pytest.mark.nightly
-def test_the_last_year_of_a_rare_schedule_is_no_fault(local: LocalWiring) -> None:
+def test_a_rare_schedule_may_be_planned_up_to_the_last_year(local: LocalWiring) -> None:
     register(local.control, text().replace("0 2 * * *", "0 0 29 2 *"))
     planned = plan(local.control, Backfill("team/report", "1971-01-01", "8999-12-31"))
     assert len(planned.occurrences) == 1705
 
 
 @pytest.mark.nightly
-def test_whatever_crashes_each_occurrence_runs_once() -> None:
+def test_each_occurrence_runs_once_despite_any_crash() -> None:
     """A process dies before, and after, each call that a backfill of two occurrences makes."""
     asked = Backfill("team/report", "2026-03-28", "2026-03-30", parallel=2)
     points = 0

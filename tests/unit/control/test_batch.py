@@ -21,7 +21,7 @@ def outcomes(body: Any) -> list[tuple[str, str]]:
     return [(each["execution_id"], each["outcome"]) for each in body["executions"]]
 
 
-def test_what_is_previewed_is_done(client: Client) -> None:
+def test_a_batch_acts_on_the_executions_of_its_preview(client: Client) -> None:
     started = waiting(client, 3)
     ended = client.run()
     asked = {"filter": {"status": "waiting"}, "action": "cancel", "with": {"reason": "enough"}}
@@ -49,7 +49,7 @@ def test_a_batch_goes_on_by_its_cursor(client: Client) -> None:
     assert found == [(each, "done") for each in started[::-1]]
 
 
-def test_a_batch_is_for_those_with_a_label(client: Client) -> None:
+def test_a_batch_may_be_filtered_by_label(client: Client) -> None:
     ours, others = (
         [client.start(playbook=WAITS, labels={"team": team, "env": "prod"}) for _ in range(2)] for team in ("data", "web")
     )
@@ -67,7 +67,7 @@ def test_a_batch_is_for_those_with_a_label(client: Client) -> None:
         assert refusal(client("POST", "/api/executions/batch", {"filter": wrong, "action": "pause"})) == (400, "malformed")
 
 
-def test_what_one_refuses_is_said_of_it(client: Client) -> None:
+def test_a_refusal_is_reported_for_its_execution_alone(client: Client) -> None:
     ended = client.run()
     (held,) = waiting(client, 1)
     body = {"filter": {"ids": [ended, "1", held]}, "action": "pause"}

@@ -47,7 +47,7 @@ def test_a_timeline_of_a_long_execution_reads_no_more_than_its_bound(get: Decode
     assert line["rows"]["shown"] <= 2 * MOST
 
 
-def test_it_has_what_failed_and_what_took_longest_and_counts_the_others(get: Decoded) -> None:
+def test_a_bounded_timeline_keeps_failed_and_slowest_runs_and_counts_the_others(get: Decoded) -> None:
     line = get("timeline", rows="500")
     failed = [span for span in line["spans"] if span["status"] == "error"]
     assert [span["step"] for span in failed] == ["b"]
@@ -61,7 +61,7 @@ def test_it_has_what_failed_and_what_took_longest_and_counts_the_others(get: Dec
     assert len(cells) <= 128
 
 
-def test_a_part_of_it_has_every_run(get: Decoded) -> None:
+def test_a_time_range_of_the_timeline_has_every_run(get: Decoded) -> None:
     slow = max(get("timeline", rows="500")["spans"], key=lambda span: span["duration_ms"])
     begin, end = slow["offset_ms"], slow["offset_ms"] + slow["duration_ms"]
     line = get("timeline", begin=str(int(begin)), end=str(int(end)))
@@ -91,8 +91,8 @@ def test_cost_reads_a_sample_and_says_so(get: Decoded, long: tuple[LocalWiring, 
 
 
 @pytest.mark.nightly
-def test_a_log_with_snapshots_of_before_is_counted_from_its_beginning(long: tuple[LocalWiring, str], get: Decoded) -> None:
-    """Snapshots of the fold before had no counts. Other views go on from them; these two fold the log."""
+def test_a_log_with_older_snapshots_is_counted_from_its_beginning(long: tuple[LocalWiring, str], get: Decoded) -> None:
+    """Snapshots of the previous reducer have no counts: other views continue from them, these two fold the whole log."""
     local, execution_id = long
     expected = {view: get(view) for view in ("timeline", "cost")}
     for (seq,) in local.database.rows("SELECT seq FROM snapshots WHERE execution_id=?", (execution_id,)):

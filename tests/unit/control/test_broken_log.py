@@ -64,7 +64,7 @@ def late(client: Client) -> None:
     client.local.database.write("UPDATE due SET due_at=1")
 
 
-def test_the_sweep_marks_it_stuck_with_the_reason_and_reconciles_it_no_more(client: Client) -> None:
+def test_the_sweep_marks_a_corrupt_log_stuck_and_reconciles_it_no_more(client: Client) -> None:
     execution_id = spoiled(client)
     late(client)
     assert sweep(client.local.control).broken == 1
@@ -76,13 +76,13 @@ def test_the_sweep_marks_it_stuck_with_the_reason_and_reconciles_it_no_more(clie
     assert due(client) == [], "nothing changes by looking again: who repairs the log resumes it"
 
 
-def test_a_wake_of_it_is_dealt_with_once(client: Client) -> None:
+def test_a_wake_of_an_execution_with_a_corrupt_log_marks_it_stuck(client: Client) -> None:
     execution_id = spoiled(client)
     reconcile_safely(client.local.control, execution_id, Swept())
     assert client.local.index.heads()[0].status == "stuck"
 
 
-def test_the_summary_says_that_it_is_stuck_and_why(client: Client) -> None:
+def test_the_summary_of_a_corrupt_log_shows_stuck_and_the_reason(client: Client) -> None:
     execution_id = spoiled(client)
     status, summary = client("GET", f"/api/executions/{execution_id}")
     assert status == 200
@@ -106,7 +106,7 @@ def test_the_summary_says_that_it_is_stuck_and_why(client: Client) -> None:
         ("POST", "redrive", {}),
     ],
 )
-def test_what_needs_the_log_is_refused_with_the_reason(client: Client, method: str, path: str, body: Any) -> None:
+def test_requests_that_read_a_corrupt_log_are_refused_with_the_reason(client: Client, method: str, path: str, body: Any) -> None:
     execution_id = spoiled(client)
     answer = client(method, f"/api/executions/{execution_id}/{path}", body)
     assert refusal(answer) == (409, "corrupt_log")
@@ -115,7 +115,7 @@ def test_what_needs_the_log_is_refused_with_the_reason(client: Client, method: s
     assert "noetl cancel" in answer[1]["error"]["details"][0]["hint"]
 
 
-def test_a_list_of_what_waits_leaves_it_out_and_shows_the_others(client: Client) -> None:
+def test_a_list_of_waiting_executions_leaves_out_those_with_corrupt_logs(client: Client) -> None:
     spoiled(client)
     good = client.local.start(StartRequest(playbook=WAITS)).execution_id
     client.local.run(good, timeout_s=0.3)
@@ -123,7 +123,7 @@ def test_a_list_of_what_waits_leaves_it_out_and_shows_the_others(client: Client)
     assert (status, [e["execution_id"] for e in answer["executions"]]) == (200, [good])
 
 
-def test_cancel_closes_it(client: Client) -> None:
+def test_cancel_closes_an_execution_with_a_corrupt_log(client: Client) -> None:
     execution_id = spoiled(client)
     status, answer = client("POST", f"/api/executions/{execution_id}/cancel", {"reason": "beyond repair"})
     assert (status, answer["status"]) == (202, "cancelled")
@@ -134,7 +134,7 @@ def test_cancel_closes_it(client: Client) -> None:
     assert client("POST", f"/api/executions/{execution_id}/cancel", {})[1]["status"] == "cancelled", "again does no harm"
 
 
-def test_a_run_whose_stream_does_not_read_makes_its_execution_stuck_and_cancel_closes_it(client: Client) -> None:
+def test_a_corrupt_run_stream_makes_its_execution_stuck_until_cancelled(client: Client) -> None:
     local = client.local
     execution_id = local.start(StartRequest(playbook=WAITS)).execution_id
     local.run(execution_id, timeout_s=0.3)
@@ -152,7 +152,7 @@ def test_a_run_whose_stream_does_not_read_makes_its_execution_stuck_and_cancel_c
     assert due(client) == []
 
 
-def test_what_was_repaired_goes_on_when_it_is_resumed(client: Client) -> None:
+def test_an_execution_with_a_repaired_log_continues_when_resumed(client: Client) -> None:
     local = client.local
     execution_id = local.start(StartRequest(playbook=WAITS)).execution_id
     local.run(execution_id, timeout_s=0.3)

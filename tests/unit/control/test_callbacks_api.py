@@ -40,9 +40,7 @@ def test_an_answer_ends_the_wait(client: Client, asked: tuple[str, str]) -> None
     assert (status, body["status"], body["result"]) == (200, "completed", {"ok": True})
 
 
-def test_the_token_may_stand_in_a_header_or_in_the_body_where_nobody_writes_it_down(
-    client: Client, asked: tuple[str, str]
-) -> None:
+def test_the_token_is_accepted_in_a_header_or_in_the_body(client: Client, asked: tuple[str, str]) -> None:
     execution_id, token = asked
     alive = (202, {"execution_id": execution_id, "callback": "alive"})
     assert client("POST", "/api/callbacks", {"heartbeat": True, "token": token}) == alive
@@ -59,7 +57,7 @@ def test_an_error_answer_fails_the_task(client: Client, asked: tuple[str, str]) 
     assert client("GET", f"/api/executions/{execution_id}")[1]["error"]["kind"] == "auth"
 
 
-def test_an_unfit_answer_says_what_is_wrong_and_the_wait_stays_open(client: Client, asked: tuple[str, str]) -> None:
+def test_an_invalid_answer_is_refused_with_the_reason_and_the_wait_continues(client: Client, asked: tuple[str, str]) -> None:
     execution_id, token = asked
     answer = client("POST", f"/api/callbacks/{token}", {"data": {}})
     assert refusal(answer) == (422, "unfit_answer")
@@ -98,7 +96,7 @@ def test_forged_and_late_answers(client: Client, asked: tuple[str, str]) -> None
     assert refusal(client("POST", f"/api/callbacks/{token}", {"data": {"ok": True}})) == (410, "gone")
 
 
-def test_answers_by_token_have_no_name_to_be_sent_by(client: Client, asked: tuple[str, str]) -> None:
+def test_a_callback_cannot_be_answered_as_an_event_by_name(client: Client, asked: tuple[str, str]) -> None:
     body = {"execution_id": asked[0], "name": "callback:k1", "data": 1}
     assert refusal(client("POST", "/api/events", body)) == (400, "malformed")
 
@@ -119,7 +117,7 @@ def test_a_service_without_a_key_says_so(client: Client, asked: tuple[str, str])
     ],
     ids=str,
 )
-def test_tokens_are_shown_to_callers_who_may_answer(
+def test_tokens_are_shown_only_to_callers_with_the_right_to_answer(
     client: Client, asked: tuple[str, str], claims: dict[str, str], status: int
 ) -> None:
     caller = {"authorizer": {"claims": claims}}
@@ -131,7 +129,7 @@ def test_tokens_are_shown_to_callers_who_may_answer(
 # --- over all executions, without tokens ------------------------------------------------------------------------------------
 
 
-def test_what_waits_is_listed_over_all_executions_without_tokens(client: Client, asked: tuple[str, str]) -> None:
+def test_waiting_callbacks_of_all_executions_are_listed_without_tokens(client: Client, asked: tuple[str, str]) -> None:
     execution_id, token = asked
     client.run()  # one that has ended
     status, body = client("GET", "/api/callbacks", status="waiting")
@@ -157,7 +155,7 @@ def test_a_callback_is_answered_by_its_wait(client: Client, asked: tuple[str, st
     assert client.local.run(execution_id, timeout_s=20)
 
 
-def test_pages_of_what_waits_go_on_after_the_last_execution(client: Client) -> None:
+def test_pages_of_waiting_callbacks_continue_after_the_last_execution(client: Client) -> None:
     page_of = partial(waiting_callbacks, client.local.control, lambda: b"key", limit=1, looked_at=2)
     started = [client.start(playbook=playbook) for playbook in (ASK, ASK, ASK, WAITS, WAITS)]
     for execution_id in started:

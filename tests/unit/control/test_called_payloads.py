@@ -40,7 +40,7 @@ def test_a_payload_that_the_registered_child_does_not_take_is_a_warning(operatio
     assert [d["code"] for d in operations.validate(parent())["diagnostics"]] == ["W532"]
 
 
-def test_what_is_not_registered_is_not_judged(operations: Operations) -> None:
+def test_the_payload_of_an_unregistered_child_gives_no_warning(operations: Operations) -> None:
     assert operations.register(parent())["warnings"] == []
     operations.register(child())
     assert operations.register(parent("path: 't/{{ workload.which }}'"))["warnings"] == []
@@ -63,6 +63,6 @@ def test_the_version_that_is_called_decides(operations: Operations) -> None:
     assert operations.register(parent("path: t/child@prod"))["warnings"] == [], "which of them runs is drawn"
 
 
-def test_a_comment_silences_it(operations: Operations) -> None:
+def test_a_comment_silences_the_warning_about_a_payload(operations: Operations) -> None:
     operations.register(child())
     assert operations.register(parent().replace("7 } }", "7 } } # noetl: ignore W532"))["warnings"] == []

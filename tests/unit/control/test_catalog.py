@@ -52,7 +52,7 @@ def test_an_alias_stands_for_a_version_until_it_is_moved(local: LocalWiring) -> 
     assert versions.set_alias(local.control, PATH, "prod", {2: 7}) == about, "the same again changes nothing"
 
 
-def test_what_was_started_by_an_alias_is_pinned(local: LocalWiring) -> None:
+def test_an_execution_started_by_an_alias_keeps_its_version(local: LocalWiring) -> None:
     waits = "tool: { kind: callback, signal: go }"
     for word in ("a", "b"):
         register(local.control, text(word, "etl/waits", waits) + f"# {word}\n")
@@ -90,7 +90,7 @@ def test_a_version_is_drawn_by_the_execution_alone(weights: dict[int, int]) -> N
     assert {v for v, w in weights.items() if not w}.isdisjoint(drawn)
 
 
-def test_a_share_of_nothing_is_no_share(local: LocalWiring) -> None:
+def test_a_version_of_weight_zero_has_no_share(local: LocalWiring) -> None:
     versions.set_alias(local.control, PATH, "prod", {1: 100, 2: 0})
     assert local.control.catalog.about(PATH).aliases == {"prod": {1: 1}}
 
@@ -141,13 +141,13 @@ def test_a_shared_task_is_pinned_from_where_the_alias_is(local: LocalWiring) -> 
         ("prod", {1: 0}, "all weights are 0"),
     ],
 )
-def test_what_cannot_be_an_alias(local: LocalWiring, name: str, weights: dict[int, int], why: str) -> None:
+def test_invalid_aliases_and_weights_are_refused(local: LocalWiring, name: str, weights: dict[int, int], why: str) -> None:
     with pytest.raises(BadLabel, match=why):
         versions.set_alias(local.control, PATH, name, weights)
     assert local.control.catalog.about(PATH).revision == 0
 
 
-def test_an_alias_that_is_not_there_is_said_with_the_nearest(local: LocalWiring) -> None:
+def test_an_unknown_alias_is_refused_with_the_nearest_name(local: LocalWiring) -> None:
     with pytest.raises(NotFound, match=r"no alias 'prod'.*it has no alias"):
         local.start(StartRequest(path=PATH, version="prod"))
     versions.set_alias(local.control, PATH, "prod", {1: 1})
@@ -172,7 +172,7 @@ def test_tags(local: LocalWiring) -> None:
         versions.set_tags(local.control, PATH, [f"t{n}" for n in range(19)], [])
 
 
-def test_a_deleted_playbook_starts_nothing_new_and_what_runs_goes_on(local: LocalWiring) -> None:
+def test_a_deleted_playbook_starts_nothing_new_and_running_executions_continue(local: LocalWiring) -> None:
     waits = text("x", "etl/waits", "tool: { kind: callback, signal: go }")
     version = register(local.control, waits)[1]
     caller = register(local.control, text("x", "etl/caller", "tool: { kind: playbook, path: etl/waits }"))[1]
@@ -224,7 +224,7 @@ def test_a_text_that_is_only_pinned_is_no_playbook_of_the_catalog(local: LocalWi
     assert local.start(StartRequest(playbook=text("mine"), registers=False)).playbook.version == 0
 
 
-def test_of_many_changes_the_last_are_kept(local: LocalWiring) -> None:
+def test_only_the_last_fifty_changes_are_kept(local: LocalWiring) -> None:
     for n in range(60):
         versions.set_alias(local.control, PATH, "prod", {n % 2 + 1: 1})
     about = local.control.catalog.about(PATH)

@@ -71,7 +71,7 @@ def test_aliases_tags_and_deletion_over_the_api(ask: Asker) -> None:
         ({"name": "prod", "versoin": 1}, 400, "unknown key 'versoin'"),
     ],
 )
-def test_what_an_alias_cannot_stand_for(ask: Asker, body: dict[str, Any], status: int, says: str) -> None:
+def test_invalid_alias_requests_are_refused(ask: Asker, body: dict[str, Any], status: int, says: str) -> None:
     answer = ask("POST", f"playbooks/{PATH}/aliases", body)
     assert (answer.status, says in answer.body["error"]["message"]) == (status, True), answer.body
 
@@ -85,7 +85,7 @@ def test_what_an_alias_cannot_stand_for(ask: Asker, body: dict[str, Any], status
         ({"authorizer": {"claims": {"client_id": "ci"}}}, "ci"),
     ],
 )
-def test_who_changed_it_is_known_as_far_as_the_gateway_says(ask: Asker, caller: dict[str, Any], name: str) -> None:
+def test_a_change_records_the_caller_named_by_the_gateway(ask: Asker, caller: dict[str, Any], name: str) -> None:
     assert (name_of(caller) or "anonymous") == name
     answer = ask("POST", f"playbooks/{PATH}/tags", {"add": ["x"]}, caller)
     assert answer.body["changes"][0]["by"] == name

@@ -48,7 +48,7 @@ def test_a_loop_that_went_on_leads_to_its_first_failed_iteration() -> None:
         assert summary(local.control, execution_id)["input"] == {"least": 1, "region": "us"}
 
 
-def test_what_waits_for_an_answer_says_what_would_be_one() -> None:
+def test_a_waiting_callback_shows_its_schema_and_its_decision() -> None:
     with closing(LocalWiring()) as local:
         execution_id = local.start(StartRequest(playbook=ASK)).execution_id
         run_until_it_waits(local, execution_id)
@@ -106,7 +106,7 @@ def test_an_undefined_part_names_the_keys_that_exist(rest: str, hint: str | None
     assert caused(rest).get("hint") == hint
 
 
-def test_of_many_keys_the_nearest_are_named() -> None:
+def test_a_hint_names_only_the_nearest_of_many_keys() -> None:
     many = ", ".join(f"column_{n}: {n}" for n in range(20))
     cause = caused(
         f'workflow: [{{ step: a, tool: [{{ b: {{ kind: noop, result: {{ {many} }} }} }}, {{ c: {{ kind: noop, result: "{{{{ _prev.column_21 }}}}" }} }}] }}]'

@@ -64,7 +64,7 @@ def test_an_execution_that_stands_still_is_not_folded(monkeypatch: pytest.Monkey
     local.close()
 
 
-def test_what_a_worker_commits_is_news_before_its_step_ends() -> None:
+def test_commits_of_a_worker_are_changes_before_its_step_ends() -> None:
     local = LocalWiring()
     local.worker.most_buffered = 50
     watched = Watched(local)
@@ -117,7 +117,7 @@ def test_the_last_events_are_the_end_of_the_history(name: str) -> None:
     local.close()
 
 
-def test_steps_say_what_they_stand_at_and_which_arcs_fired() -> None:
+def test_changed_steps_show_their_status_loop_counts_and_fired_arcs() -> None:
     local, state = run_text(source(FAN))
     watched = Watched(local)
     found = watched(state.execution_id).body
@@ -128,7 +128,7 @@ def test_steps_say_what_they_stand_at_and_which_arcs_fired() -> None:
     local.close()
 
 
-def test_what_is_asked_wrongly_is_refused() -> None:
+def test_invalid_parameters_and_unknown_executions_are_refused() -> None:
     local, state = run_text(source(chain(1)))
     watched = Watched(local)
     wrong = watched(state.execution_id, fields="nam")

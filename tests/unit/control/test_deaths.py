@@ -109,7 +109,7 @@ def test_an_attempt_that_goes_well_takes_the_mark_off(local: LocalWiring, deadly
     assert not replay(local.control, execution_id).differences
 
 
-def test_where_others_would_die_too_it_is_left_to_a_wake(local: LocalWiring, deadly: Deadly) -> None:
+def test_risky_work_is_left_to_a_wake_where_others_would_die_too(local: LocalWiring, deadly: Deadly) -> None:
     execution_id = died_once(local)
     local.control.risked = set()
     while local.queue.receive() is not None:
@@ -158,7 +158,7 @@ def test_marks_of_a_process_that_lives_are_its_own(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_mark_is_no_system_call_and_more_than_there_is_room_for_are_none(tmp_path: Path) -> None:
+def test_marks_reuse_their_open_file_and_those_beyond_the_slots_are_dropped(tmp_path: Path) -> None:
     marks = FileMarks(tmp_path)
     with marks.mark("first"):
         pass

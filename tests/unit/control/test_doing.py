@@ -54,7 +54,7 @@ def busy(client: Client) -> dict[str, str]:
     return started
 
 
-def test_a_row_says_what_is_waited_for_and_since_when(client: Client, busy: dict[str, str]) -> None:
+def test_a_row_shows_what_its_execution_waits_for_and_since_when(client: Client, busy: dict[str, str]) -> None:
     found = {row["execution_id"]: row for row in rows(client)}
     for word in ("callback", "signal", "timer", "child", "retry"):
         row = found[busy[word]]
@@ -69,7 +69,7 @@ def test_a_row_says_what_is_waited_for_and_since_when(client: Client, busy: dict
 
 
 def test_a_list_of_very_many_reads_no_state(client: Client, busy: dict[str, str]) -> None:
-    """Such as one in which an id is looked for."""
+    """For example, a list in which a client searches for an id."""
     client.local.control.store = failing_store(AssertionError("the log was read"))
     assert {row["status"] for row in rows(client, limit="101")} == {"running", "completed"}
 
@@ -89,7 +89,7 @@ def test_counts_lists_and_batches_agree_on_every_status(client: Client, busy: di
         )
 
 
-def test_a_batch_does_what_it_does_to_those_that_retry_alone(client: Client, busy: dict[str, str]) -> None:
+def test_a_batch_filtered_by_retrying_cancels_only_retrying_executions(client: Client, busy: dict[str, str]) -> None:
     asked = {"filter": {"status": "retrying"}, "action": "cancel"}
     done = client("POST", "/api/executions/batch", asked)[1]["executions"]
     assert [(e["execution_id"], e["status"], e["outcome"]) for e in done] == [(busy["retry"], "cancelled", "done")]
@@ -97,7 +97,7 @@ def test_a_batch_does_what_it_does_to_those_that_retry_alone(client: Client, bus
 
 
 @pytest.mark.parametrize("status", ["waiting", "running"])
-def test_pages_have_each_once_however_few_are_looked_at(
+def test_pages_list_each_execution_once_with_a_small_read_limit(
     client: Client, status: ListedStatus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in ("views.executions.activity", "service.batch", "views.executions.listing"):

@@ -71,8 +71,8 @@ def test_a_wake_beyond_the_reach_of_the_queue_is_left_to_the_due_index() -> None
     assert due.visible_at <= world.clock.time, "what is late is woken for at once"
 
 
-def test_what_stands_behind_an_effect_that_fails_is_not_carried_out() -> None:
-    """The order is the promise: an execution whose parent was not told stays due."""
+def test_effects_after_a_failing_one_are_not_carried_out() -> None:
+    """An execution whose parent could not be notified stays due."""
     world = World(Faults(throttle=1.0))
     world.index.due_at[EXECUTION] = 7
     world.faults.quiet = False

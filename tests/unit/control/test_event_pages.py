@@ -211,7 +211,7 @@ def test_any_place_of_a_long_control_stream_reads_a_few_commits(monkeypatch: pyt
 @pytest.mark.nightly
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("mode", ["local", "distributed"])
-def test_how_far_a_run_of_a_long_loop_was_is_known_from_the_commits_before(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_state_of_a_long_loop_is_found_by_decoding_few_commits(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     history = History(loop(600, mode))
     control = history.local.control
     of_runs = [e["event_id"] for e in history.events if ".control." not in e["event_id"]]
@@ -250,7 +250,7 @@ def test_a_log_in_which_routing_did_not_record_how_much_runs_wrote_is_counted_fr
     history.local.close()
 
 
-def test_what_is_asked_wrongly_is_refused() -> None:
+def test_invalid_event_queries_are_refused() -> None:
     history = History(ALL["chain"])
     local = LocalWiring()
     other = local.start(StartRequest(playbook=source(ALL["chain"]))).execution_id

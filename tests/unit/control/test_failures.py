@@ -139,7 +139,7 @@ def test_other_ends_are_not_handled_as_failures(local: LocalWiring) -> None:
 
 
 @pytest.mark.parametrize("named", ["ops/nowhere", "ops/alert@9", "ops/alert@prod"])
-def test_a_handler_that_cannot_start_is_said_in_the_summary_and_on_the_list_of_refused(local: LocalWiring, named: str) -> None:
+def test_a_handler_that_cannot_start_shows_in_summary_and_refused_list(local: LocalWiring, named: str) -> None:
     summary = failed(local, fails(f"{{ playbook: {named} }}"))
     handled = summary["on_failure"]
     assert (handled["handler"], "execution_id" in handled) == (named, False)
@@ -292,12 +292,12 @@ def test_a_handler_is_dumped_as_it_was_read() -> None:
         ("arn:aws:sns:eu-west-1:123456789012:alerts", OnFailure(sns="arn:aws:sns:eu-west-1:123456789012:alerts")),
     ],
 )
-def test_a_default_is_one_line(line: str, handler: OnFailure | None) -> None:
+def test_a_default_handler_is_read_from_one_line(line: str, handler: OnFailure | None) -> None:
     assert default_handler(line) == handler
 
 
 @pytest.mark.parametrize("line", ["a b", "ops/alert@", "arn:aws:sqs:eu-west-1:1:x", "http://"])
-def test_a_default_that_names_nothing(line: str) -> None:
+def test_a_default_that_names_no_handler_is_refused(line: str) -> None:
     with pytest.raises(ValueError, match=r"is no|neither|has no version"):
         default_handler(line)
 

@@ -134,7 +134,7 @@ def test_more_chunks_write_ctx_than_a_routing_has_rounds() -> None:
         assert state.ctx == {"sum": sum(range(chunks))}
 
 
-def test_a_page_that_looked_long_enough_says_so_and_goes_on() -> None:
+def test_a_page_that_takes_too_long_stops_early_and_can_continue() -> None:
     with _run(_source(*_chain(100))) as (local, state, _):
         whole, _ = events_of(local.control, state.execution_id)
         hurry(local.control, pages.BUSY_S + 1)
@@ -151,7 +151,7 @@ def test_a_page_that_looked_long_enough_says_so_and_goes_on() -> None:
 
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("large", [20_000, LARGE_STATE])
-def test_an_execution_whose_state_was_large_ends_with_a_snapshot(large: int) -> None:
+def test_an_execution_with_a_large_state_ends_with_a_snapshot(large: int) -> None:
     """Later readers load only the remaining state, not all chunks of its loop."""
     spec = {"mode": "parallel", "max_in_flight": 4, "policy": {"exec": "distributed", "chunk_size": 1}}
     tool = {"kind": "noop", "result": "{{ 'x' * 300 }}"}

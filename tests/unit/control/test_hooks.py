@@ -36,7 +36,7 @@ class World:
     fails: Exception | None = None
     deleted: set[str] = field(default_factory=set)
     kept: set[str] = field(default_factory=set)
-    """Playbooks that are taken for deleted by who looks at what was so some seconds ago."""
+    """Playbooks that a read a few seconds old still reports as deleted."""
 
     def about(self, path: str, *, fresh: bool = True) -> PathRecord:
         self.asked.append("about")
@@ -90,7 +90,7 @@ def signed(body: bytes = BODY, secret: str = SECRET, **more: str) -> dict[str, s
     return {"X-Hub-Signature-256": f"sha256={made}", "Content-Type": "application/json", "X-GitHub-Delivery": "guid-1", **more}
 
 
-def test_what_is_signed_is_handed_on_and_its_execution_named(world: World, hooks: Hooks) -> None:
+def test_a_signed_delivery_is_forwarded_and_the_answer_names_its_execution(world: World, hooks: Hooks) -> None:
     answer = hooks.answer("ci/build", "push", signed(), BODY)
     (delivery,) = world.sent
     assert (delivery.path, delivery.name, delivery.id, delivery.at) == ("ci/build", "push", "guid-1", NOW * SECOND)
@@ -99,7 +99,7 @@ def test_what_is_signed_is_handed_on_and_its_execution_named(world: World, hooks
     assert (answer.status, answer.body) == (202, {"status": "accepted", "delivery": "guid-1", "execution_id": execution_id})
 
 
-def test_a_webhook_that_validates_refuses_in_its_answer_what_cannot_start(world: World, hooks: Hooks) -> None:
+def test_a_validating_webhook_refuses_a_workload_that_cannot_start(world: World, hooks: Hooks) -> None:
     assert hooks.answer("ci/build", "push", signed(b"{}"), b"{}").status == 202
     assert "check" not in world.asked, "by default nothing is checked"
     world.records["ci/build", "push"] = replace(GITHUB, source={**GITHUB.source, "respond": "validated"})
@@ -112,7 +112,7 @@ def test_a_webhook_that_validates_refuses_in_its_answer_what_cannot_start(world:
     assert "check" not in world.asked, "nothing is evaluated of what is not signed"
 
 
-def test_the_secret_and_the_signature_are_in_nothing_that_is_handed_on(world: World, hooks: Hooks) -> None:
+def test_forwarded_deliveries_contain_neither_the_secret_nor_the_signature(world: World, hooks: Hooks) -> None:
     hooks.answer("ci/build", "push", signed(Authorization="Bearer t0ken"), BODY)
     handed = json.dumps(asdict(world.sent[0]))
     assert SECRET not in handed
@@ -141,7 +141,7 @@ WRONG: dict[str, tuple[str, str, dict[str, str]]] = {
 
 
 @pytest.mark.parametrize(("path", "name", "headers"), WRONG.values(), ids=WRONG)
-def test_whatever_is_wrong_is_answered_alike_with_the_same_work_and_leaves_nothing(
+def test_every_invalid_request_gets_the_same_answer_and_forwards_nothing(
     world: World, hooks: Hooks, path: str, name: str, headers: dict[str, str]
 ) -> None:
     world.records["ci/build", "nightly"] = replace(GITHUB, name="nightly", kind="schedule", source={})
@@ -170,7 +170,7 @@ def test_whatever_is_wrong_is_answered_alike_with_the_same_work_and_leaves_nothi
     ],
     ids=str,
 )
-def test_a_webhook_whose_credential_is_not_right_refuses_everybody_and_the_log_says_why(
+def test_a_webhook_with_an_invalid_credential_rejects_every_request_and_logs_it(
     world: World, hooks: Hooks, credential: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     world.credentials = {} if credential is None else {"hooks/github": credential}
@@ -190,7 +190,7 @@ def test_a_credential_is_for_the_playbooks_that_it_names(world: World, hooks: Ho
     assert hooks.answer("ci/build", "push", signed(), BODY).status == 202
 
 
-def test_a_secret_that_changes_is_right_after_a_minute_and_meanwhile_both_are(world: World, hooks: Hooks) -> None:
+def test_a_rotated_secret_is_valid_after_a_minute_and_overlaps_the_old(world: World, hooks: Hooks) -> None:
     assert hooks.answer("ci/build", "push", signed(), BODY).status == 202
     world.credentials["hooks/github"] = {"data": {"secret": ["new", SECRET]}}
     world.at += 61 * SECOND
@@ -201,20 +201,20 @@ def test_a_secret_that_changes_is_right_after_a_minute_and_meanwhile_both_are(wo
     assert hooks.answer("ci/build", "push", signed(), BODY).status == 401
 
 
-def test_one_that_is_switched_off_says_so_to_who_signed_and_to_nobody_else(world: World, hooks: Hooks) -> None:
+def test_only_a_signed_sender_learns_that_a_webhook_is_disabled(world: World, hooks: Hooks) -> None:
     world.records["ci/build", "push"] = replace(GITHUB, enabled=False)
     assert hooks.answer("ci/build", "push", signed(), BODY).status == 409
     assert hooks.answer("ci/build", "push", signed(secret="guess"), BODY).status == 401
     assert world.sent == []
 
 
-def test_a_playbook_that_was_just_brought_back_is_gone_for_nobody(world: World, hooks: Hooks) -> None:
+def test_a_playbook_that_was_just_undeleted_accepts_deliveries(world: World, hooks: Hooks) -> None:
     world.kept = {"ci/build"}
     assert hooks.answer("ci/build", "push", signed(), BODY).status == 202
     assert len(world.sent) == 1
 
 
-def test_a_deleted_playbook_says_so_to_who_signed_and_to_nobody_else(world: World, hooks: Hooks) -> None:
+def test_only_a_signed_sender_learns_that_a_playbook_is_deleted(world: World, hooks: Hooks) -> None:
     world.deleted = {"ci/build"}
     answer = hooks.answer("ci/build", "push", signed(), BODY)
     assert (answer.status, answer.body["error"]["code"]) == (410, "deleted")
@@ -225,7 +225,7 @@ def test_a_deleted_playbook_says_so_to_who_signed_and_to_nobody_else(world: Worl
     assert world.sent == []
 
 
-def test_a_credential_that_comes_later_is_right_within_seconds(world: World, hooks: Hooks) -> None:
+def test_a_credential_added_later_works_within_seconds(world: World, hooks: Hooks) -> None:
     kept, world.credentials = world.credentials, {}
     assert hooks.answer("ci/build", "push", signed(), BODY).status == 401
     world.credentials = kept
@@ -233,7 +233,7 @@ def test_a_credential_that_comes_later_is_right_within_seconds(world: World, hoo
     assert hooks.answer("ci/build", "push", signed(), BODY).status == 202
 
 
-def test_a_webhook_that_is_registered_later_is_right_at_once(world: World, hooks: Hooks) -> None:
+def test_a_webhook_registered_later_works_at_once(world: World, hooks: Hooks) -> None:
     kept, world.records = world.records, {}
     assert hooks.answer("ci/build", "push", signed(), BODY).status == 401
     world.at += 59 * SECOND
@@ -246,7 +246,7 @@ def test_a_webhook_that_is_registered_later_is_right_at_once(world: World, hooks
 @pytest.mark.parametrize(
     "body", [b'{"token": "XXYYZZ", "event_id": "Ev1"}', b"token=XXYYZZ&text=hi", b'payload={"token": "XXYYZZ"}']
 )
-def test_slacks_old_token_is_in_nothing_that_is_handed_on(world: World, hooks: Hooks, body: bytes) -> None:
+def test_forwarded_deliveries_do_not_contain_the_old_token_of_slack(world: World, hooks: Hooks, body: bytes) -> None:
     world.records["chat", "slack"] = TriggerRecord(
         "chat", "slack", "webhook", 1, "d", True, asdict(Webhook("slack", "hooks/github"))
     )
@@ -257,7 +257,7 @@ def test_slacks_old_token_is_in_nothing_that_is_handed_on(world: World, hooks: H
     assert "XXYYZZ" not in json.dumps(asdict(world.sent[0]))
 
 
-def test_what_does_not_match_is_taken_and_starts_nothing(world: World, hooks: Hooks) -> None:
+def test_a_delivery_that_does_not_match_is_accepted_and_starts_nothing(world: World, hooks: Hooks) -> None:
     match = {"headers": {"x-github-event": ["push"]}}
     world.records["ci/build", "push"] = replace(GITHUB, source={**GITHUB.source, "match": match})
     answer = hooks.answer("ci/build", "push", {**signed(), "X-GitHub-Event": "ping"}, BODY)
@@ -266,7 +266,7 @@ def test_what_does_not_match_is_taken_and_starts_nothing(world: World, hooks: Ho
     assert hooks.answer("ci/build", "push", {**signed(), "X-GitHub-Event": "push"}, BODY).body["status"] == "accepted"
 
 
-def test_an_old_signature_is_none(world: World, hooks: Hooks) -> None:
+def test_an_expired_signature_is_refused(world: World, hooks: Hooks) -> None:
     world.records["pay", "stripe"] = TriggerRecord(
         "pay", "stripe", "webhook", 1, "d", True, asdict(Webhook("stripe", "hooks/github"))
     )
@@ -297,7 +297,7 @@ def test_a_large_body_is_refused_before_anything_is_read(world: World, hooks: Ho
     assert world.asked == []
 
 
-def test_the_document_of_the_api_has_what_a_sender_is_told(world: World, hooks: Hooks) -> None:
+def test_the_openapi_document_has_the_statuses_and_bodies_that_senders_get(world: World, hooks: Hooks) -> None:
     (route,) = [methods["post"] for path, methods in document()["paths"].items() if path.startswith("/api/hooks/")]
     answers = route["responses"]
     assert set(answers) == {"200", "202", "400", "401", "403", "409", "410", "413", "422", "429", "503"}
@@ -312,7 +312,7 @@ def test_the_document_of_the_api_has_what_a_sender_is_told(world: World, hooks: 
 
 
 @pytest.mark.parametrize(("error", "status"), [(Unavailable("busy"), 503), (TooLarge("much"), 413)])
-def test_what_cannot_be_handed_on_is_not_accepted(world: World, hooks: Hooks, error: Exception, status: int) -> None:
+def test_a_delivery_that_cannot_be_forwarded_is_not_accepted(world: World, hooks: Hooks, error: Exception, status: int) -> None:
     world.fails = error
     assert hooks.answer("ci/build", "push", signed(), BODY).status == status
 
@@ -323,7 +323,7 @@ def test_guesses_fill_no_memory(world: World, hooks: Hooks) -> None:
     assert len(hooks._kept) == MOST_KEPT
 
 
-def test_a_sender_over_the_rate_of_its_webhook_is_told_when_to_send_again(
+def test_a_sender_over_the_rate_of_its_webhook_gets_retry_after(
     world: World, hooks: Hooks, caplog: pytest.LogCaptureFixture
 ) -> None:
     at_once = int(2 * RATE)
@@ -336,13 +336,13 @@ def test_a_sender_over_the_rate_of_its_webhook_is_told_when_to_send_again(
     assert [hooks.answer("ci/build", "push", signed(), BODY).status for _ in range(int(RATE) + 1)] == [202] * int(RATE) + [429]
 
 
-def test_what_is_not_signed_uses_up_the_rate_of_no_sender(world: World, hooks: Hooks) -> None:
+def test_wrongly_signed_requests_do_not_use_up_the_rate(world: World, hooks: Hooks) -> None:
     for _ in range(1_000):
         assert hooks.answer("ci/build", "push", signed(secret="guess"), BODY).status == 401
     assert hooks.answer("ci/build", "push", signed(), BODY).status == 202
 
 
-def test_the_rate_of_one_webhook_is_that_of_no_other(world: World, hooks: Hooks) -> None:
+def test_webhooks_do_not_share_a_rate(world: World, hooks: Hooks) -> None:
     world.records["ci/build", "tag"] = replace(GITHUB, name="tag")
     assert [hooks.answer("ci/build", "push", signed(), BODY).status for _ in range(100)][-1] == 429
     assert hooks.answer("ci/build", "tag", signed(), BODY).status == 202

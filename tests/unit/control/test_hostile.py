@@ -190,7 +190,7 @@ def test_hostile_requests_are_refused_as_documented(service: Service, execution:
         ask(service, "POST", "/api/playbooks/test/hello/undelete")
 
 
-def test_every_route_is_documented_and_says_what_it_refuses() -> None:
+def test_every_route_is_documented_with_its_refusals() -> None:
     documented = {(method.upper(), path) for path, methods in document()["paths"].items() for method in methods}
     elsewhere = {("POST", "/api/hooks/{path}/{trigger}")}  # a function of its own answers it
     assert documented - elsewhere == {(r.method, r.path.replace("+}", "}")) for r in routes()}
@@ -215,7 +215,7 @@ def test_every_route_is_documented_and_says_what_it_refuses() -> None:
         ("GET", "/api/executions/<execution_id>/x"),
     ],
 )
-def test_what_no_route_has_is_not_found(service: Service, method: str, path: str) -> None:
+def test_an_unknown_route_is_not_found(service: Service, method: str, path: str) -> None:
     api = Api(service)
     event = {"httpMethod": method, "path": path, "headers": None, "body": None}
     answer = api.resolve(event, None)
@@ -225,7 +225,7 @@ def test_what_no_route_has_is_not_found(service: Service, method: str, path: str
 
 
 @pytest.mark.parametrize("path", ["a/b/c", "a%2Fb/c", "%61/b/c/", "a/b%2fc"])
-def test_a_path_of_a_playbook_has_slashes_written_as_they_are_or_not(service: Service, path: str) -> None:
+def test_a_playbook_path_may_have_plain_or_encoded_slashes(service: Service, path: str) -> None:
     ask(service, "POST", "/api/playbooks", body=HELLO.replace("test/hello", "a/b/c"))
     assert ask(service, "GET", f"/api/playbooks/{path}").body["path"] == "a/b/c"
     assert ask(service, "GET", f"/api/playbooks/{path}/versions").body["versions"][0]["path"] == "a/b/c"
@@ -238,7 +238,7 @@ def test_a_body_is_json_whatever_its_content_type_says(service: Service) -> None
         assert ask(service, "POST", "/api/executions", body=body, headers={"Content-Type": kind}).status == 202, kind
 
 
-def test_an_object_in_a_list_is_no_object(service: Service) -> None:
+def test_a_list_is_refused_as_the_body_of_a_request(service: Service) -> None:
     answer = ask(service, "POST", "/api/executions", body=json.dumps([{"playbook": HELLO}]))
     assert (answer.status, answer.body["error"]["message"]) == (400, "the body is a JSON list; an object is expected")
 
@@ -262,7 +262,7 @@ def test_an_object_in_a_list_is_no_object(service: Service) -> None:
         ({"path": "x", "parent": {}}, "body.parent.execution_id", "parent.execution_id is missing", ""),
     ],
 )
-def test_a_slip_is_told_with_its_place_and_what_was_meant(
+def test_a_mistake_in_a_body_is_reported_with_place_and_hint(
     service: Service, body: dict[str, Any], loc: str, message: str, hint: str
 ) -> None:
     error = ask(service, "POST", "/api/executions", body=json.dumps(body)).body["error"]
@@ -270,6 +270,6 @@ def test_a_slip_is_told_with_its_place_and_what_was_meant(
     assert error["details"][0] == {"loc": loc, "message": message, "hint": hint}
 
 
-def test_all_slips_are_told_at_once_unknown_names_first(service: Service) -> None:
+def test_all_mistakes_are_reported_at_once_unknown_names_first(service: Service) -> None:
     error = ask(service, "POST", "/api/events", body=json.dumps({"name": 7, "dta": 1})).body["error"]
     assert [d["loc"] for d in error["details"]] == ["body.dta", "body.execution_id", "body.name"]

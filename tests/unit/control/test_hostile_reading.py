@@ -98,7 +98,7 @@ def test_values_that_nothing_has_are_refused_or_find_nothing(stored: tuple[Local
 
 
 @pytest.mark.parametrize("path", LISTS)
-def test_lists_refuse_what_is_no_value(stored: tuple[LocalWiring, str], path: str) -> None:
+def test_lists_answer_hostile_parameter_values_without_a_server_error(stored: tuple[LocalWiring, str], path: str) -> None:
     found = statuses(stored[0], [(path, {name: value}) for name in LISTS[path] for value in VALUES])
     assert {what: status for what, status in found.items() if status not in ANSWERED} == {}
 

@@ -80,7 +80,7 @@ def unrendered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("noetl_core.control.admit.rendered_defaults", None)
 
 
-def test_what_was_rendered_is_recorded_and_replay_takes_it_from_there(local: LocalWiring, request: pytest.FixtureRequest) -> None:
+def test_rendered_inputs_are_recorded_and_replay_reuses_them(local: LocalWiring, request: pytest.FixtureRequest) -> None:
     out = run(local, SOURCE, host="b.example")
     requested = request_of(local.store.read(StreamId(out["execution_id"]), limit=1)[0])
     assert requested["payload"] == {"host": "b.example"}
@@ -94,19 +94,19 @@ def test_a_playbook_without_templates_records_nothing_more(local: LocalWiring) -
     assert "rendered" not in local.store.read(StreamId(out["execution_id"]), limit=1)[0].events[0].data
 
 
-def test_a_child_renders_its_own_defaults_over_what_it_is_given(local: LocalWiring) -> None:
+def test_a_child_renders_its_defaults_with_the_payload_of_its_parent(local: LocalWiring) -> None:
     register(local.control, SOURCE)
     assert run(local, PARENT)["result"] == "https://b.example/items"
 
 
-def test_a_child_whose_inputs_are_unfit_is_a_task_that_failed(local: LocalWiring) -> None:
+def test_a_child_with_invalid_inputs_fails_the_task_of_its_parent(local: LocalWiring) -> None:
     register(local.control, SOURCE)
     out = run(local, PARENT, n=0)
     assert (out["status"], out["error"]["kind"]) == ("failed", "schema")
     assert "the workload of t/p: workload.n is below 1" in out["error"]["message"]
 
 
-def test_a_child_may_be_asked_for_what_is_behind_a_reference(local: LocalWiring) -> None:
+def test_a_childs_inputs_behind_a_reference_are_validated_and_usable(local: LocalWiring) -> None:
     child = PARTS.format(end="{{ workload.rows[2999].n }}", code="url").replace("n: 1\n", "n: 1\n  rows: []\n")
     register(local.control, child.replace("properties: {", "properties: { rows: { type: array, minItems: 3000 },"))
     parent = """\
@@ -136,7 +136,7 @@ def test_a_redrive_with_another_version_renders_its_defaults(local: LocalWiring)
     assert replay(local.control, first["execution_id"]).differences == ()
 
 
-def test_a_redrive_with_the_same_version_keeps_what_was_rendered(local: LocalWiring, request: pytest.FixtureRequest) -> None:
+def test_a_redrive_with_the_same_version_keeps_the_rendered_inputs(local: LocalWiring, request: pytest.FixtureRequest) -> None:
     out = run(local, PARTS.format(end="{{ execution_id }}", code="1 / 0"))
     request.getfixturevalue("unrendered")
     redrive(local.control, out["execution_id"], Redrive())

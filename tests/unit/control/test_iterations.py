@@ -62,7 +62,7 @@ def test_every_iteration_is_on_one_page_once(where: str) -> None:
 
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("where", ["local", "distributed"])
-def test_failed_ones_are_found_without_reading_the_others(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_iterations_are_found_without_reading_the_others(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     loop = Loop(source(3_000, where, **FAILING))
     stored = loop.local.database.rows("SELECT count(*) FROM commits WHERE run_id!='' AND execution_id=?", (loop.id,))[0][0]
     decoded = count_decoded(monkeypatch)
@@ -105,7 +105,7 @@ def test_nested_loops_show_the_innermost() -> None:
     loop.local.close()
 
 
-def test_a_loop_under_way_shows_what_has_begun() -> None:
+def test_a_running_loop_shows_the_iterations_that_have_begun() -> None:
     local = LocalWiring()
     local.worker.most_buffered = 50
     service = Service(lambda: local.control, lambda: b"key")
@@ -128,7 +128,7 @@ def test_a_loop_under_way_shows_what_has_begun() -> None:
     assert sizes == sorted(sizes) and seen[0][0]["total"] == 200
 
 
-def test_a_step_without_a_loop_or_that_has_not_run_has_none() -> None:
+def test_a_step_without_a_loop_lists_no_iterations() -> None:
     loop = Loop(source(3, "local"))
     ended = ask(loop.service, "GET", f"/api/executions/{loop.id}/steps/end/iterations").body
     assert (ended["iterations"], ended["more"]) == ([], False)
@@ -140,7 +140,7 @@ def test_a_step_without_a_loop_or_that_has_not_run_has_none() -> None:
         each.local.close()
 
 
-def test_a_run_that_ended_before_a_worker_began_it_has_none() -> None:
+def test_a_run_that_ended_before_a_worker_began_it_has_no_iterations() -> None:
     """Its stream has one commit, with the end that the control plane wrote."""
     local = LocalWiring()
     service = Service(lambda: local.control, lambda: b"key")

@@ -45,7 +45,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("noetl_core.views.executions.listing.LOOKED_AT", 3)
 
 
-def test_pages_of_what_is_asked_for_go_on(client: Client, few: None) -> None:
+def test_filtered_executions_are_listed_across_pages(client: Client, few: None) -> None:
     started = [client.start(labels={"n": str(number % 3)}) for number in range(10)]
     assert found(client, label="n:1", limit="1") == [started[n] for n in (7, 4, 1)]
     assert found(client, q="test/he", limit="2") == started[::-1]
@@ -101,7 +101,7 @@ def test_a_search_finds_errors_labels_and_a_range_of_time(client: Client) -> Non
         {"k": 1},
     ],
 )
-def test_what_is_no_label_is_refused(client: Client, labels: Any) -> None:
+def test_invalid_labels_are_refused_and_start_nothing(client: Client, labels: Any) -> None:
     body = {"path": "test/hello", "labels": labels}
     client("POST", "/api/playbooks", HELLO)
     assert refusal(client("POST", "/api/executions", body)) == (400, "malformed")

@@ -99,8 +99,8 @@ def test_two_long_executions_are_compared_in_parts(get: Decoded, long: tuple[Loc
 
 
 @pytest.mark.nightly
-def test_a_visit_more_and_a_failure_more_are_told(get: Decoded, long: tuple[LocalWiring, str, str]) -> None:
-    """They lie in the middle: the failure is found by the state, and the visits behind it by their counts."""
+def test_a_diff_reports_additional_visits_and_failures(get: Decoded, long: tuple[LocalWiring, str, str]) -> None:
+    """The differences lie in the middle: the state leads to the failure, and counts of runs to the visits behind it."""
     local, _, _ = long
     text = source(laps()).replace(f"args.n == {FAILS}", f"args.n in [{FAILS}, {FAILS + 40}]")
     text = text.replace(f'"n": {FAILS + 1}', '"n": "{{ args.n + 1 }}"')
@@ -207,7 +207,7 @@ def explained(local: LocalWiring, execution_id: str) -> None:
 @pytest.mark.one_in(2)
 @pytest.mark.sized
 @pytest.mark.parametrize("name", some(CASES, 2))
-def test_the_way_back_is_found_across_what_is_not_read(name: str, dense: LocalWiring) -> None:
+def test_causes_are_found_across_unread_parts_of_the_log(name: str, dense: LocalWiring) -> None:
     explained(dense, started(dense, source(CASES[name])))
 
 
@@ -241,8 +241,8 @@ def test_a_child_that_failed_behind_a_loop_has_the_cause(dense: LocalWiring) -> 
     assert [each.get("playbook") for each in causes] == ["t/c", None]
 
 
-def test_an_explanation_states_what_it_did_not_read(dense: LocalWiring) -> None:
-    """With a bound that the way back does not fit in, what was decided is said all the same, and what is not known."""
+def test_an_explanation_states_which_parts_of_the_log_are_unread(dense: LocalWiring) -> None:
+    """If the read limit is too small for the way back, the explanation states the known decisions and the unread parts."""
     execution_id = started(dense, source(CASES["one loop behind another"]))
     few = replace(SMALL, evaluated=0, read=30)  # of some 65, by how iterations were grouped
     found = why.why(dense.control, execution_id, "end", limits=few)
@@ -253,7 +253,7 @@ def test_an_explanation_states_what_it_did_not_read(dense: LocalWiring) -> None:
 
 
 @pytest.mark.nightly
-def test_long_executions_that_end_otherwise_differ_where_they_do(dense: LocalWiring) -> None:
+def test_a_partial_diff_of_long_executions_equals_the_whole_diff(dense: LocalWiring) -> None:
     text = source(CASES["one loop behind another"])
     ids = [
         started(dense, each) for each in (text, text, text.replace("'no'", "'end'"), text.replace(f"range({CHUNKS})", "range(9)"))
@@ -268,7 +268,7 @@ def test_long_executions_that_end_otherwise_differ_where_they_do(dense: LocalWir
 
 @pytest.mark.nightly
 def test_a_log_without_snapshots_is_read_no_further(dense: LocalWiring) -> None:
-    """Older versions replaced them: what is far from both ends is not found, and that is said."""
+    """Older versions replaced snapshots: causes far from both ends of the log are not found, and the answer is partial."""
     execution_id = started(dense, source(CASES["one loop behind another"]))
     dense.database.write("DELETE FROM snapshots WHERE execution_id=?", (execution_id,))
     few = replace(SMALL, scanned=20, evaluated=0, read=100)
@@ -278,7 +278,7 @@ def test_a_log_without_snapshots_is_read_no_further(dense: LocalWiring) -> None:
         assert found["facts"], step
 
 
-def test_steps_that_are_not_looked_at_are_counted(dense: LocalWiring) -> None:
+def test_an_explanation_counts_the_steps_it_did_not_examine(dense: LocalWiring) -> None:
     ends = [noop(name, arc("never", "1 > 2")) for name in ("a", "b", "c")]
     workflow = [noop("start", *map(arc, ("a", "b", "c", "far"))), *ends, far("far", arc("last")), noop("last"), noop("never")]
     execution_id = started(dense, source(workflow))

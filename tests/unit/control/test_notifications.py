@@ -41,7 +41,7 @@ NOTIFIED = {
 AT = 1795373028000000
 
 
-def test_a_put_is_the_same_whether_s3_says_it_or_eventbridge() -> None:
+def test_s3_and_eventbridge_notifications_give_the_same_upload() -> None:
     put = Upload("scans", "in/a b+c.csv", 5, "b1946", "v1", "00617", AT)
     assert uploads_in({"Records": [NOTIFIED]}) == uploads_in(EVENT) == [put]
     assert to_rfc3339(AT).startswith("2026-11-22T18:43:48")
@@ -55,7 +55,7 @@ def test_other_events_are_about_no_put() -> None:
 
 
 @pytest.mark.parametrize("name", ["ObjectRemoved:Delete", "ObjectTagging:Put", "ObjectAcl:Put", "ObjectRestore:Completed"])
-def test_what_else_s3_tells_of_an_object_is_no_put(name: str) -> None:
+def test_s3_notifications_of_other_kinds_are_not_uploads(name: str) -> None:
     assert uploads_in({"Records": [{**NOTIFIED, "eventName": name}]}) == []
     assert uploads_in({"Records": [{**NOTIFIED, "eventName": f"s3:{name}"}, NOTIFIED]}) == uploads_in({"Records": [NOTIFIED]})
 
@@ -82,12 +82,12 @@ def test_a_put_has_several_names(name: str) -> None:
     ],
     ids=lambda message: str(message)[:40],
 )
-def test_what_is_no_notification_is_said_to_be_none(message: Any) -> None:
+def test_a_malformed_notification_raises_no_notification(message: Any) -> None:
     with pytest.raises(NoNotification):
         uploads_in(message)
 
 
-def test_an_event_says_when_it_happened() -> None:
+def test_an_event_delivery_has_the_time_of_its_event() -> None:
     assert (EventDelivery(EVENT).id, EventDelivery(EVENT).at) == (EVENT["id"], AT)
     assert EventDelivery({**EVENT, "time": "whenever"}).at == 0
 
@@ -102,7 +102,7 @@ def record(body: str, attributes: dict[str, Any] | None = None, **more: Any) -> 
     }
 
 
-def test_a_message_has_its_body_its_attributes_and_what_sqs_says_of_it() -> None:
+def test_a_queue_message_has_its_body_attributes_and_sqs_metadata() -> None:
     attributes = {
         "shop": {"dataType": "String", "stringValue": "berlin"},
         "total": {"dataType": "Number", "stringValue": "12.5"},

@@ -105,14 +105,14 @@ def test_an_event_id_is_found_by_position(decoded: Any) -> None:
 
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", ["LoopStarted", "loop.done", "NextEvaluated", "workflow.finished"])
-def test_what_only_the_control_stream_has_is_found_without_run_streams(decoded: Any, name: str) -> None:
+def test_events_of_the_control_stream_are_found_without_decoding_run_streams(decoded: Any, name: str) -> None:
     run = decoded(loop(3_000, "local"))
     run.page(limit=1_000, name=name)
     assert run.of_runs == 0
 
 
 @pytest.mark.nightly
-def test_a_page_of_what_is_rare_ends_and_says_that_there_is_more(decoded: Any) -> None:
+def test_a_page_without_matches_ends_at_the_examined_limit_with_a_cursor(decoded: Any) -> None:
     run = decoded(loop(12_000, "local"))
     found: list[dict[str, Any]] = []
     after, more, pages_read = None, True, 0
@@ -185,7 +185,7 @@ def test_all_pages_together_decode_each_commit_once(closing: Any, workflow: list
 
 
 @pytest.mark.nightly
-def test_commits_larger_than_what_is_kept_are_read_all_the_same(closing: Any) -> None:
+def test_commits_larger_than_the_cache_are_read_completely(closing: Any) -> None:
     read = closing(loop(1_000, "local"), 100, kept=10)
     assert len({e["event_id"] for e in read.events}) == len(read.events)
     assert sum(e["name"] == "LoopIterationCompleted" for e in read.events) == 1_000

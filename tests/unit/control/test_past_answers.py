@@ -48,7 +48,7 @@ def yes(approved: bool) -> dict[str, Any]:
     return {"data": {"approved": approved}}
 
 
-def test_each_answer_is_told_with_what_it_led_to(client: Client) -> None:
+def test_each_past_answer_is_listed_with_its_outcomes(client: Client) -> None:
     paid = answered(client, yes(True))
     failed = answered(client, yes(True), fails=True)
     refused = answered(client, yes(False))
@@ -73,7 +73,7 @@ def test_each_answer_is_told_with_what_it_led_to(client: Client) -> None:
     assert refusal(client("GET", f"/api/executions/{execution_id}/past-answers", wait_id="other")) == (404, "not_found")
 
 
-def test_no_more_executions_are_read_than_that(client: Client) -> None:
+def test_past_answers_read_a_bounded_number_of_executions(client: Client) -> None:
     for _ in range(3):
         answered(client, yes(True))
     execution_id, wait_id = waits(client)

@@ -29,7 +29,7 @@ def test_the_higher_priority_of_a_request_comes_first() -> None:
     assert server.began == [ids[0], high, *ids[1:], low], "it wins over that of the playbook"
 
 
-def test_a_redrive_keeps_it() -> None:
+def test_a_redrive_keeps_the_priority() -> None:
     world = World(concurrency=10)
     world.tool = lambda call: Outcome.failed("client_error", "no", retryable=False)
     first = world.start(ONE, priority=3).execution_id
@@ -42,7 +42,7 @@ def test_a_redrive_keeps_it() -> None:
     all_end(world, [*others, first])
 
 
-def test_children_have_that_of_the_request() -> None:
+def test_children_have_the_priority_of_the_request() -> None:
     world = World(concurrency=10)
     server = Server(world)
     register(world.controls[0], ONE)
@@ -61,7 +61,7 @@ workflow:
     assert server.began.index(child) < 3, "it did not wait for all that came before it"
 
 
-def test_the_api_takes_it_and_refuses_what_is_none(client: Client) -> None:
+def test_the_api_accepts_a_priority_and_refuses_invalid_ones(client: Client) -> None:
     execution_id = client.run(priority=2.5)
     assert client.local.control.load(execution_id).priority == 2.5
     assert client("GET", f"/api/executions/{execution_id}")[1]["priority"] == 2.5
@@ -80,7 +80,7 @@ def test_the_same_key_with_another_priority_is_another_request(client: Client, g
     assert client("POST", "/api/executions", {**body, "priority": 2})[0] == 409
 
 
-def test_triggers_choose_it_by_what_started() -> None:
+def test_a_priority_template_can_read_the_trigger() -> None:
     by_trigger = ONE.replace('priority: "{{ workload.priority }}"', "priority: \"{{ 4 if trigger.kind == 'schedule' else 0 }}\"")
     world = World(concurrency=10)
     Server(world, seconds=1_000)

@@ -92,7 +92,7 @@ def test_a_form_is_the_answer_once(asked: Asked, client: Client) -> None:
     assert asked.get().status == 410
 
 
-def test_an_answer_that_does_not_fit_is_asked_for_again_with_what_was_typed(asked: Asked) -> None:
+def test_an_invalid_answer_shows_the_form_again_with_the_entered_values(asked: Asked) -> None:
     undecided = asked.send(**{"field.note": 'a "<note>'})
     assert (undecided.status, "choose Approve or Reject" in words(undecided)) == (422, True)
     assert "value='a &quot;&lt;note&gt;'" in undecided.sent
@@ -160,7 +160,7 @@ def test_texts_of_a_form_are_values_of_their_types() -> None:
 
 
 @pytest.mark.parametrize("text", ["NaN", "1e999", "[" * 100_000, '["\\ud800"]', '{"a": 1, "a": 2}', "9" * 5_000])
-def test_what_is_no_json_of_a_request_is_none_of_a_form(client: Client, text: str) -> None:
+def test_json_that_requests_refuse_is_refused_in_a_form_too(client: Client, text: str) -> None:
     asked = Asked(client, re.sub(r"      schema: .*\n", "", ASK))
     wrong = asked.send(**{"field.": text})
     assert (wrong.status, "the answer must be JSON" in words(wrong)) == (422, True)

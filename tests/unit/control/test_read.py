@@ -46,7 +46,7 @@ def ran() -> Iterator[tuple[LocalWiring, State]]:
     local.close()
 
 
-def test_a_summary_has_what_the_contract_says(ran: tuple[LocalWiring, State]) -> None:
+def test_a_summary_has_the_fields_of_the_contract(ran: tuple[LocalWiring, State]) -> None:
     local, state = ran
     found = executions.summary(local.control, state.execution_id)
     assert found["status"] == "completed"

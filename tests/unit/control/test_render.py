@@ -109,7 +109,7 @@ def each(mode: str, where: str, inner: str | None) -> str:
         ("parallel", "distributed", "sequential"),
     ],
 )
-def test_a_template_gives_what_the_task_saw_in_its_iteration(
+def test_a_rendered_template_sees_the_values_its_task_saw_in_its_iteration(
     mode: str, where: str, inner: str | None, closing: list[Run]
 ) -> None:
     run = Run(each(mode, where, inner))
@@ -146,7 +146,7 @@ RETRIED = {
 }
 
 
-def test_an_attempt_is_looked_at_at_its_event(closing: list[Run]) -> None:
+def test_a_template_at_an_attempts_event_sees_the_values_of_that_attempt(closing: list[Run]) -> None:
     run = Run(source(FIRST, {"step": "each", "loop": loop("sequential", "{{ [4, 5] }}", "n"), "tool": [RETRIED, *body("each")]}))
     closing.append(run)
     attempts = [e for e in run.events(name="TaskProcessed", task="try") if e["iteration"] == [1]]
@@ -166,7 +166,7 @@ def test_an_attempt_is_looked_at_at_its_event(closing: list[Run]) -> None:
     assert "had not begun" in run.refusal(step="each", task="try", iteration="1", at=f"{run.id}.{attempts[0]['step_run_id']}.0.0")
 
 
-def test_what_is_undefined_there_is_said_with_what_was_meant(closing: list[Run]) -> None:
+def test_undefined_names_are_reported_with_suggestions(closing: list[Run]) -> None:
     run = Run(each("sequential", "local", None))
     closing.append(run)
     found = run.ask("{{ iter.rwo }} {{ outcom.status }}", step="each", task="add", iteration="2").body["undefined"]
@@ -176,7 +176,7 @@ def test_what_is_undefined_there_is_said_with_what_was_meant(closing: list[Run])
     ]
 
 
-def test_a_task_of_a_run_that_waits_is_seen_as_it_will_be_called(closing: list[Run]) -> None:
+def test_a_waiting_task_renders_with_the_values_of_its_coming_call(closing: list[Run]) -> None:
     run = Run(source(FIRST, {"step": "ask", "tool": [*body("ask"), {"name": "wait", "kind": "callback"}]}), waits=True)
     closing.append(run)
     asked = ["{{ again._task }}", "{{ _prev._task }}", "{{ _task }}", "{{ ctx }}", "{{ given }}"]
@@ -186,7 +186,7 @@ def test_a_task_of_a_run_that_waits_is_seen_as_it_will_be_called(closing: list[R
         assert (answer.status, answer.body["error"]["code"]) == (422, "template")
 
 
-def test_a_slip_is_refused_with_what_there_is(closing: list[Run]) -> None:
+def test_a_wrong_step_task_or_iteration_is_refused_with_the_available_ones(closing: list[Run]) -> None:
     run = Run(each("parallel", "local", "sequential"))
     closing.append(run)
     assert "did you mean 'add'?" in run.refusal(step="each", task="ad", iteration="1.0")
@@ -200,7 +200,7 @@ def test_a_slip_is_refused_with_what_there_is(closing: list[Run]) -> None:
     assert "step is required" in run.refusal(iteration="1.0")
 
 
-def test_an_iteration_that_a_redrive_kept_is_looked_at_before_it(closing: list[Run]) -> None:
+def test_an_iteration_that_a_redrive_kept_renders_only_before_the_redrive(closing: list[Run]) -> None:
     failing = {"name": "fail", "kind": "noop", "result": "{{ 1 / (iter.n - 5) if ctx.fixed is undefined else 1 }}"}
     tasks = [*body("each"), failing]
     text = source(FIRST, {"step": "each", "loop": loop("sequential", "{{ [4, 5] }}", "n"), "tool": tasks})
@@ -225,7 +225,7 @@ def test_an_iteration_that_a_redrive_kept_is_looked_at_before_it(closing: list[R
 
 
 @pytest.mark.nightly
-def test_ctx_of_a_late_iteration_is_read_only_where_it_is_asked_for(closing: list[Run]) -> None:
+def test_late_iterations_read_ctx_only_if_the_template_uses_it(closing: list[Run]) -> None:
     tasks = {"name": "n", "kind": "noop", "result": 1, "set_ctx": {"sum": "{{ (ctx.sum or 0) + 1 }}"}}
     run = Run(
         source(FIRST, {"step": "each", "loop": loop("sequential", "{{ range(3000) | list }}", "n"), "tool": tasks}),

@@ -51,7 +51,7 @@ def listed(local: LocalWiring, **where: str) -> list[str]:
     return [head.execution_id for head in local.control.index.heads(where=where)]
 
 
-def test_an_execution_is_found_by_what_it_is_about_as_it_changes(local: LocalWiring) -> None:
+def test_an_execution_is_found_by_its_current_search_attributes(local: LocalWiring) -> None:
     started = local.start(StartRequest(playbook=ORDER, payload={"customer": "acme"}))
     id = started.execution_id
     head = local.control.index.head(id)
@@ -69,7 +69,7 @@ def test_an_execution_is_found_by_what_it_is_about_as_it_changes(local: LocalWir
     assert events[-1].name == "PlaybookProcessed"
 
 
-def test_what_cannot_be_an_attribute_is_left_out_and_said(local: LocalWiring) -> None:
+def test_invalid_search_attributes_are_omitted_and_reported_without_failing_the_execution(local: LocalWiring) -> None:
     text = ORDER.replace(
         "kind: order\nworkflow",
         'rows: "{{ workload.rows }}"\n      long: "{{ workload.long }}"\n'
@@ -115,14 +115,14 @@ def test_playbooks_without_attributes_record_nothing(local: LocalWiring) -> None
         ("{ a: 1, b: 1, c: 1, d: 1, e: 1, f: 1, g: 1, h: 1, i: 1 }", "E124", "at most 8"),
     ],
 )  # fmt: skip
-def test_what_the_language_refuses(search: str, code: str, says: str) -> None:
+def test_invalid_search_declarations_are_refused_with_code_and_message(search: str, code: str, says: str) -> None:
     text = ORDER[: ORDER.index("    search:")] + f"    search: {search}\n" + ORDER[ORDER.index("workflow:") :]
     with pytest.raises(InvalidPlaybook) as refused:
         parse_playbook(text)
     assert next((d.code, says in f"{d.message} {d.hint}") for d in refused.value.diagnostics) == (code, True)
 
 
-def test_lint_knows_what_attributes_read() -> None:
+def test_lint_checks_the_templates_of_search_attributes() -> None:
     playbook, found = check(ORDER.replace("workload.customer", "workload.custmer"))
     assert playbook is not None
     assert {"W515"} <= {d.code for d in found}

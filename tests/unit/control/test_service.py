@@ -74,7 +74,7 @@ def test_credentials_are_kept_shown_by_their_fields_and_forgotten(ask: Asker) ->
     assert ask("DELETE", "credentials/team/pg.main").status == 404
 
 
-def test_what_a_credential_holds_is_for_those_who_may_read_it(ask: Asker) -> None:
+def test_only_callers_with_the_right_read_a_credentials_data(ask: Asker) -> None:
     ask("POST", "credentials", {"name": "api", "data": {"token": "s3cret"}})
     refused = ask("GET", "credentials/api", include_data="true")
     assert refused.status == 403
@@ -84,7 +84,7 @@ def test_what_a_credential_holds_is_for_those_who_may_read_it(ask: Asker) -> Non
 
 
 @pytest.mark.parametrize("name", ["", "..", "../x", "a//b", "/a", "a b", "a/b/c/d/e", "x" * 200, "é"])
-def test_a_name_that_is_none_is_refused(ask: Asker, name: str) -> None:
+def test_an_invalid_credential_name_is_refused(ask: Asker, name: str) -> None:
     assert ask("POST", "credentials", {"name": name, "data": {"a": 1}}).status == 400
 
 
@@ -116,7 +116,7 @@ ROLE = "arn:aws:iam::123456789012:role/Ops"
         ({"identity": {"userArn": "arn:aws:iam::123456789012:user/Ops"}}, False),
     ],
 )
-def test_who_may_read_secrets(caller: dict[str, Any], may: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_configured_roles_may_read_secrets(caller: dict[str, Any], may: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET_READERS", f" {ROLE}, ")
     assert Rights.from_environment()(caller, "secrets:read") is may
 
@@ -124,7 +124,7 @@ def test_who_may_read_secrets(caller: dict[str, Any], may: bool, monkeypatch: py
 # --- templates ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_template_sees_what_the_control_plane_sees(ask: Asker) -> None:
+def test_a_rendered_template_sees_the_values_of_the_control_plane(ask: Asker) -> None:
     execution_id = ask.waiting()
 
     def value(template: Any, **more: str) -> Any:
@@ -147,7 +147,7 @@ def test_a_template_sees_what_the_control_plane_sees(ask: Asker) -> None:
         "{{ ''.__class__ }}",
     ],
 )
-def test_a_template_that_asks_for_secrets_or_is_none_is_refused(ask: Asker, template: Any) -> None:
+def test_a_template_that_reads_secrets_or_is_invalid_is_refused(ask: Asker, template: Any) -> None:
     answer = ask("POST", "context/render", {"execution_id": ask.waiting(), "template": template})
     assert (answer.status, answer.body["error"]["code"]) == (422, "template")
 
@@ -208,7 +208,7 @@ def test_a_graph_comes_in_its_own_type(ask: Asker, form: str, begins: str) -> No
     assert ask("GET", f"executions/{ask.waiting()}/graph").body["nodes"][1]["status"] == "waiting"
 
 
-def test_a_page_of_events_stays_within_what_a_function_may_answer(ask: Asker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_of_events_stays_within_the_response_limit(ask: Asker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("noetl_core.views.history.pages.MAX_PAGE_BYTES", 5_000)
     execution_id = ask.waiting()
     found: list[Any] = []

@@ -48,7 +48,7 @@ def said(local: LocalWiring, request: StartRequest) -> str:
     return str(executions.summary(local.control, started.execution_id)["result"]["greeting"])
 
 
-def test_a_later_version_changes_nothing_for_what_is_pinned(local: LocalWiring) -> None:
+def test_a_later_library_version_does_not_change_registered_playbooks(local: LocalWiring) -> None:
     register(local.control, LIBRARY)
     _, first = register(local.control, USER)
     assert said(local, StartRequest(path="tests/user")) == "Hello"
@@ -71,7 +71,7 @@ def test_a_version_that_is_named_is_taken(local: LocalWiring) -> None:
     assert said(local, StartRequest(playbook=USER.replace("texts#", "texts@2#"))) == "Good day"
 
 
-def test_what_is_not_in_the_catalog_is_refused_and_leaves_nothing(local: LocalWiring) -> None:
+def test_a_playbook_with_missing_shared_tasks_is_refused_and_not_stored(local: LocalWiring) -> None:
     with pytest.raises(InvalidPlaybook, match=r":5:\d+ E211 .* which was not found"):
         register(local.control, USER)
     with pytest.raises(InvalidPlaybook, match="E211"):

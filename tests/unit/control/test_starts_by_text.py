@@ -96,7 +96,7 @@ def start(control: Control, source: str, **more: Any) -> Started:
     return admit(control, StartRequest(playbook=source, **more))
 
 
-def test_a_text_that_was_just_registered_is_started_without_a_look_at_the_catalog(stack: Stack) -> None:
+def test_a_text_started_again_soon_does_not_read_the_catalog(stack: Stack) -> None:
     first = start(stack.one, HOURLY)
     assert stack.calls() == ["register", "get", "triggers"]
     again = start(stack.one, HOURLY)
@@ -106,7 +106,7 @@ def test_a_text_that_was_just_registered_is_started_without_a_look_at_the_catalo
     assert stack.world.controls[0].load(again.execution_id).version == 1
 
 
-def test_registering_it_counts_as_well(stack: Stack) -> None:
+def test_a_text_started_soon_after_registration_does_not_read_the_catalog(stack: Stack) -> None:
     register(stack.one, text("a"))
     stack.calls()
     assert start(stack.one, text("a")).playbook.version == 1
@@ -248,7 +248,7 @@ def test_two_starts_of_a_new_text_at_the_same_moment_are_of_one_version(tmp_path
             assert [record.version for record in local.triggers.triggers(PATH)] == [n]
 
 
-def test_what_is_kept_is_bounded_and_the_latest_version_of_a_path() -> None:
+def test_recent_registrations_are_bounded_and_keep_the_latest_version() -> None:
     recent = RecentRegistrations(SECONDS)
     versions = [PlaybookVersion(f"p/{n}", 1, f"d{n}", "", 0) for n in range(KEPT + 1)]
     for version in versions:

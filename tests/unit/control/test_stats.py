@@ -53,7 +53,7 @@ def test_waiting_and_retrying_are_apart_from_running(client: Client) -> None:
     assert refusal(client("GET", "/api/executions/stats", since="soon")) == (400, "malformed")
 
 
-def test_what_is_under_way_is_counted_however_long_ago_it_began(client: Client) -> None:
+def test_active_executions_are_counted_whatever_their_age(client: Client) -> None:
     run_until_it_waits(client.local, client.start(playbook=WAITS))
     client.run()
     hurry(client.local.control, DAY_S + 60)

@@ -74,7 +74,7 @@ def test_a_loop_under_way_says_how_far_it_is() -> None:
     assert seen[0]["open"] == seen[len(counts) // 2]["open"] == 1
 
 
-def test_what_a_boundary_states_is_the_fold_of_its_stream() -> None:
+def test_the_aggregates_of_a_boundary_equal_the_fold_of_its_stream() -> None:
     local = LocalWiring()
     execution_id = local.start(StartRequest(playbook=source(500, "local", **FAILING))).execution_id
     assert local.run(execution_id)
@@ -122,7 +122,7 @@ RETRY = {"do": "retry", "attempts": 3, "delay": 0}
 
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("where", ["local", "distributed"])
-def test_neighbouring_iterations_together_are_said_without_reading_their_streams(where: str) -> None:
+def test_iterations_are_summed_up_in_buckets_within_a_small_answer(where: str) -> None:
     local = LocalWiring()
     execution_id = local.start(StartRequest(playbook=source(3_000, where, **FAILING))).execution_id
     assert local.run(execution_id)

@@ -78,7 +78,7 @@ def test_without_strict_the_same_text_is_rendered_without_it(local: LocalWiring)
         ("{{ workload.get('n') }}", None),
     ],
 )
-def test_what_says_that_it_may_be_missing_is_legal(local: LocalWiring, text: str, value: Any) -> None:
+def test_templates_that_allow_for_a_missing_name_are_rendered(local: LocalWiring, text: str, value: Any) -> None:
     assert run(local, step(f'{{ kind: noop, result: "{text}" }}'))["result"] == value
 
 
@@ -92,7 +92,7 @@ def test_an_error_that_no_rule_matches_fails_the_step(local: LocalWiring, rule: 
     assert (out["status"], out["error"]["kind"]) == ("failed", "python")
 
 
-def test_a_policy_that_says_so_continues(local: LocalWiring) -> None:
+def test_a_policy_with_on_unmatched_continue_continues(local: LocalWiring) -> None:
     body = step(FAILS.replace("RULE", "outcome.http.status == 429").replace("rules:", "on_unmatched: continue, rules:"))
     assert run(local, body)["status"] == "completed"
 
@@ -102,7 +102,7 @@ def test_a_default_of_the_workload_is_strict_too(local: LocalWiring) -> None:
         run(local, 'workload: { url: "https://{{ undef }}/" }\n' + step("{ kind: noop }"))
 
 
-def test_its_start_records_it_and_children_inherit_it(local: LocalWiring) -> None:
+def test_the_start_records_strict_and_children_inherit_it(local: LocalWiring) -> None:
     register(local.control, HEAD.replace("t/s", "t/child") + step('{ kind: noop, result: "x{{ undef }}" }'))
     body = step("{ kind: playbook, path: t/child }")
     out = run(local, body)
@@ -158,7 +158,7 @@ def test_a_payload_with_keys_that_a_called_playbook_has_is_taken(local: LocalWir
     assert run(local, step("{ kind: playbook, path: t/c, payload: " + payload + " }"))["status"] == "completed"
 
 
-def test_a_child_of_an_iteration_is_given_its_iter_besides(local: LocalWiring) -> None:
+def test_a_child_called_in_an_iteration_receives_its_iter_besides(local: LocalWiring) -> None:
     register(local.control, CALLED)
     body = step("{ kind: playbook, path: t/c, payload: { customer: '{{ iter.n }}' } }", "    loop: { in: [1, 2], iterator: n }\n")
     assert run(local, body)["status"] == "completed"

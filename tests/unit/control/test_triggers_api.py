@@ -43,7 +43,7 @@ def result_of(client: Client, fired: dict[str, Any]) -> Any:
     return client("GET", f"/api/executions/{fired['execution_id']}")[1]
 
 
-def test_triggers_are_listed_with_what_they_do_next(registered: Client) -> None:
+def test_triggers_are_listed_with_their_next_occurrence(registered: Client) -> None:
     status, body = registered("GET", "/api/triggers")
     assert status == 200
     often, nightly = body["triggers"]
@@ -86,7 +86,7 @@ def due(client: Client) -> set[str]:
     return {one.execution_id for one in client.local.index.due(1 << 62)}
 
 
-def test_an_occurrence_is_fired_once_however_often_it_is_asked_for(registered: Client) -> None:
+def test_repeated_requests_fire_an_occurrence_once(registered: Client) -> None:
     status, fired = registered("POST", f"{AT}/schedule/fire", {"at": "2026-11-22T02:00:00Z"})
     assert status == 202
     assert registered("POST", f"{AT}/schedule/fire", {"at": "2026-11-22T03:00:00+01:00"})[1] == fired
@@ -102,7 +102,7 @@ def test_an_occurrence_is_fired_once_however_often_it_is_asked_for(registered: C
     assert past["execution"]["status"] == "completed"
 
 
-def test_a_trigger_that_is_off_is_fired_by_hand(registered: Client) -> None:
+def test_a_disabled_trigger_is_fired_by_request(registered: Client) -> None:
     clock, fired = registered.local.control.clock, []
     for later in (0, 5):
         registered.local.control.clock = Mock(wraps=clock, now=lambda later=later: clock.now() + later * SECOND)
@@ -114,7 +114,7 @@ def test_a_trigger_that_is_off_is_fired_by_hand(registered: Client) -> None:
     assert registered("POST", f"{AT}/often/fire")[1]["execution_id"] != fired[0]["execution_id"]
 
 
-def test_a_key_that_no_item_could_have_fires_once_too(registered: Client) -> None:
+def test_an_idempotency_key_over_the_size_limit_fires_once(registered: Client) -> None:
     key = "Ω " * 2_000
     fired = [registered("POST", f"{AT}/schedule/fire", {"idempotency_key": key})[1] for _ in range(2)]
     assert fired[0]["execution_id"] == fired[1]["execution_id"]
@@ -130,13 +130,13 @@ def test_a_key_that_no_item_could_have_fires_once_too(registered: Client) -> Non
         ("9999-01-01T02:00:00Z", ""),
     ],
 )
-def test_what_is_no_occurrence_is_not_fired(registered: Client, at: str, hint: str) -> None:
+def test_firing_at_a_time_without_an_occurrence_is_refused(registered: Client, at: str, hint: str) -> None:
     answer = registered("POST", f"{AT}/schedule/fire", {"at": at})
     assert refusal(answer) == (400, "malformed")
     assert answer[1]["error"]["details"][0]["hint"] == hint
 
 
-def test_what_cannot_start_is_kept_and_fired_again_when_it_is_mended(registered: Client) -> None:
+def test_a_refused_firing_is_kept_and_starts_once_the_playbook_is_corrected(registered: Client) -> None:
     wrong = PLAYBOOK.replace("[:10]", "")
     registered("POST", "/api/playbooks", wrong)
     status, fired = registered("POST", f"{AT}/schedule/fire", {"at": "2026-11-22T02:00:00Z"})
@@ -153,7 +153,7 @@ def test_what_cannot_start_is_kept_and_fired_again_when_it_is_mended(registered:
     assert registered("POST", f"/api/refused/{refused['id']}/fire")[0] == 404
 
 
-def test_what_cannot_start_is_forgotten_on_request(registered: Client) -> None:
+def test_a_refused_firing_is_deleted_on_request(registered: Client) -> None:
     registered("POST", "/api/playbooks", PLAYBOOK.replace("[:10]", ""))
     registered("POST", f"{AT}/schedule/fire")
     (refused,) = registered("GET", "/api/refused")[1]["refused"]
@@ -161,7 +161,7 @@ def test_what_cannot_start_is_forgotten_on_request(registered: Client) -> None:
     assert registered("DELETE", f"/api/refused/{refused['id']}")[0] == 404
 
 
-def test_an_execution_that_somebody_asked_for_says_so(registered: Client) -> None:
+def test_an_execution_started_by_request_has_no_trigger(registered: Client) -> None:
     started = registered("POST", "/api/executions", {"path": "reports/nightly"})[1]
     shown = result_of(registered, {"result": "started", **started})
     nobody = {"kind": "request", "name": None, "id": None, "scheduled_at": None, "previous_at": None}
@@ -170,7 +170,7 @@ def test_an_execution_that_somebody_asked_for_says_so(registered: Client) -> Non
     assert registered("GET", "/api/executions")[1]["executions"][0]["trigger"] is None
 
 
-def test_a_look_that_finds_nothing_to_do_changes_nothing(registered: Client) -> None:
+def test_firing_due_triggers_changes_nothing_when_none_is_due(registered: Client) -> None:
     before = registered("GET", f"{AT}/schedule")[1]
     record = registered.local.triggers.trigger("reports/nightly", "schedule")
     fire_due(registered.local.control, "reports/nightly", "schedule")
@@ -178,7 +178,7 @@ def test_a_look_that_finds_nothing_to_do_changes_nothing(registered: Client) -> 
     assert registered("GET", f"{AT}/schedule")[1] == before
 
 
-def test_nobody_takes_the_place_of_an_occurrence_by_its_idempotency_key(registered: Client) -> None:
+def test_idempotency_keys_of_triggers_are_refused_in_requests(registered: Client) -> None:
     at = "2026-11-22T02:00:00Z"
     other = PLAYBOOK.replace("reports/nightly", "evil/other")
     key = f"trigger:reports/nightly:schedule:{at}"
@@ -192,7 +192,7 @@ def test_nobody_takes_the_place_of_an_occurrence_by_its_idempotency_key(register
     assert started["playbook"]["path"] == "reports/nightly"
 
 
-def test_what_waits_for_deliveries_is_fired_with_an_event_of_ones_own(registered: Client) -> None:
+def test_a_queue_trigger_is_fired_by_request_with_a_supplied_event(registered: Client) -> None:
     source = 'queue: { name: q, match: { body: { n: [1] } } }, payload: { day: "{{ trigger.event.body.n }}" }'
     taker = PLAYBOOK.replace('schedule: "0 2 * * *", payload: { day: "{{ trigger.scheduled_at[:10] }}" }', source)
     taker = taker.replace("[workload.day, trigger]", "[workload.day, trigger.kind, trigger.event.body.pad | length]")

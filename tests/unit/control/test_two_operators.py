@@ -40,7 +40,7 @@ def operators(tmp_path: Path) -> Iterator[list[LocalWiring]]:
         yield [stack.enter_context(closing(LocalWiring(tmp_path / "runs.db"))) for _ in REDRIVES]
 
 
-def test_of_redrives_at_once_one_is_done_and_the_others_are_refused(
+def test_one_of_several_simultaneous_redrives_succeeds(
     operators: list[LocalWiring],
 ) -> None:
     first = operators[0].control

@@ -141,7 +141,7 @@ def test_a_bad_object_put_over_in_the_meantime_leaves_its_successor_alone(cloud:
     assert "playbooks/x.yaml" in cloud.objects()
 
 
-def test_an_object_that_is_gone_is_done_with(cloud: Cloud) -> None:
+def test_an_upload_whose_object_is_gone_is_ignored(cloud: Cloud) -> None:
     upload = cloud.put("playbooks/x.yaml", COUNT.encode())
     client("s3").delete_object(Bucket=cloud.bucket, Key=upload.key, VersionId=upload.version_id)
     assert cloud.take(upload) == "ignored: playbooks/x.yaml is gone"
@@ -153,7 +153,7 @@ def test_a_key_of_the_greatest_length_is_answered_too(cloud: Cloud) -> None:
     assert [k for k in cloud.objects() if k.startswith("rejected/") and k.endswith(".error.json")]
 
 
-def test_an_upload_may_bring_what_the_workload_does_not_name(cloud: Cloud) -> None:
+def test_an_upload_may_add_values_that_the_workload_does_not_name(cloud: Cloud) -> None:
     cloud.take(cloud.put("playbooks/count.yaml", COUNT.replace("{s3: null}", "{n: 1, of: '{{ workload.s3.key }}'}").encode()))
     said = cloud.take(cloud.put("triggers/etl/count/a.csv", b"a,b\n1,2\n"))
     assert said.startswith("started ")

@@ -57,7 +57,9 @@ REASONS: dict[str, tuple[Any, str, str]] = {
 
 
 @pytest.mark.parametrize(("body", "code", "says"), REASONS.values(), ids=REASONS)
-def test_what_cannot_start_is_refused_as_its_start_would_be(local: LocalWiring, body: Any, code: str, says: str) -> None:
+def test_validation_refuses_a_delivery_with_the_reason_its_start_would_have(
+    local: LocalWiring, body: Any, code: str, says: str
+) -> None:
     wrong = why_it_cannot_start(local.control, _record(local), _delivery(body))
     assert wrong is not None
     assert (wrong["code"], set(wrong)) == (code, {"code", "message", "details"})
@@ -67,7 +69,7 @@ def test_what_cannot_start_is_refused_as_its_start_would_be(local: LocalWiring, 
     assert (firing.result, firing.reason) == ("refused", wrong["message"])
 
 
-def test_what_can_start_is_not_refused_with_or_without_a_control_plane(local: LocalWiring) -> None:
+def test_a_startable_delivery_validates_with_and_without_a_control_plane(local: LocalWiring) -> None:
     body = {"amount": 4, "parts": 2}
     for playbooks in (local.control, RegisteredPlaybooks(local.control.catalog)):
         assert why_it_cannot_start(playbooks, _record(local), _delivery(body)) is None

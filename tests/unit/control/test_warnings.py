@@ -77,7 +77,7 @@ def test_a_policy_without_a_rule_for_an_error_is_named(local: LocalWiring) -> No
     )
 
 
-def test_an_error_that_no_rule_matches_is_one_too(local: LocalWiring) -> None:
+def test_an_error_that_no_rule_matches_is_a_warning(local: LocalWiring) -> None:
     policy = 'spec: { policy: { rules: [{ when: "{{ outcome.http.status == 429 }}", then: { do: retry } }] } }'
     out = run(local, f"workflow: [{{ step: load, tool: {{ {RAISES}, {policy} }} }}]\n")
     assert [(g["code"], g["task"]) for g in out["warnings"]["groups"]] == [("error_passed", "fetch")]
@@ -91,7 +91,7 @@ def test_an_error_that_no_rule_matches_is_one_too(local: LocalWiring) -> None:
         HANDLED,
     ],
 )
-def test_what_is_handled_is_none(local: LocalWiring, body: str) -> None:
+def test_a_handled_error_is_no_warning(local: LocalWiring, body: str) -> None:
     assert "warnings" not in run(local, body)
 
 
@@ -177,7 +177,7 @@ def test_a_field_that_a_result_does_not_have_is_a_warning_where_it_counts_as_emp
         f'{{ kind: noop, spec: {{ policy: {{ rules: [{{ when: "{{{{ {DATA} | length > 3 }}}}", then: {{ do: fail }} }}] }} }} }}',
     ],
 )
-def test_a_question_whether_something_is_there_is_none(local: LocalWiring, task: str) -> None:
+def test_testing_whether_a_name_is_defined_is_no_warning(local: LocalWiring, task: str) -> None:
     assert "warnings" not in run(local, ROWS.replace("EXECUTOR", "").replace("ARC", "").replace("TASK", task))
 
 
@@ -213,14 +213,14 @@ def test_a_redriven_step_begins_without_warnings(local: LocalWiring) -> None:
     assert executions.summary(local.control, out["execution_id"])["warnings"]["count"] == 1
 
 
-def test_snapshots_have_them(local: LocalWiring) -> None:
+def test_snapshots_keep_warnings(local: LocalWiring) -> None:
     out = run(local, passed("{ do: continue }"))
     state = local.control.load(out["execution_id"])
     again = restore(snapshot(state))
     assert warnings_of(again) == warnings_of(state) == out["warnings"]
 
 
-def test_equal_ones_are_one_group_and_groups_are_bounded() -> None:
+def test_equal_warnings_form_one_group_and_groups_are_bounded() -> None:
     def group(message: str) -> Any:
         return {"code": "undefined", "message": message, "count": 1}
 
@@ -240,7 +240,7 @@ ALERT = (
 
 
 @pytest.mark.parametrize(("also", "told"), [("", False), (", also: warnings", True)])
-def test_who_asks_for_it_is_told_of_warnings(local: LocalWiring, also: str, told: bool) -> None:
+def test_the_on_failure_playbook_receives_warnings_only_on_request(local: LocalWiring, also: str, told: bool) -> None:
     register(local.control, ALERT)
     out = run(local, f"executor: {{ spec: {{ on_failure: {{ playbook: ops/alert{also} }} }} }}\n" + passed("{ do: continue }"))
     assert ("on_failure" in out) == told

@@ -38,7 +38,9 @@ SOURCES = "no event comes: the stack's parameter EventSources lets in only shop.
         ("schedule", {"cron": "* * * * *"}, None),
     ],
 )
-def test_what_comes_to_a_stack(kind: str, source: dict[str, Any], says: str | None) -> None:
+def test_a_trigger_source_that_the_stack_does_not_receive_is_explained(
+    kind: str, source: dict[str, Any], says: str | None
+) -> None:
     assert WAYS.why_unreachable(kind, source) == says
 
 
@@ -78,21 +80,21 @@ def webhook(match: dict[str, Any], **more: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_what_no_event_has_is_said(kind: str, source: dict[str, Any], says: str | None) -> None:
+def test_a_pattern_with_a_field_that_events_lack_is_explained(kind: str, source: dict[str, Any], says: str | None) -> None:
     assert WAYS.why_unreachable(kind, source) == says
 
 
-def test_on_one_machine_too_a_webhook_says_that_nothing_matches() -> None:
+def test_one_machine_also_reports_a_webhook_that_never_matches() -> None:
     assert OnThisMachine().why_unreachable("webhook", webhook({"headers": {"x-kind": ["push"]}})) == HEADER
 
 
-def test_a_stack_without_a_bus_and_one_that_lets_in_all_of_it() -> None:
+def test_events_need_a_bus_and_a_bus_without_sources_accepts_all() -> None:
     event = {"pattern": {"source": ["shop.stock"]}}
     assert InboundSources().why_unreachable("event", event) == "no event comes: the stack's parameter EventBus names no bus"
     assert InboundSources(event_bus="default").why_unreachable("event", event) is None
 
 
-def test_the_variables_of_a_function_name_what_comes() -> None:
+def test_inbound_sources_are_read_from_environment_variables() -> None:
     arn = "arn:aws:sqs:us-east-1:000000000000"
     named = {
         "TRIGGER_QUEUES": f"{arn}:payments,,{arn}:orders.fifo,",
@@ -114,7 +116,7 @@ workflow: [{ step: start, tool: { kind: noop } }]
 """
 
 
-def test_registering_validating_and_listing_say_it(client: Client) -> None:
+def test_registering_validating_and_listing_report_unreachable_triggers(client: Client) -> None:
     client.local.control.ways_in = WAYS
     says = f'{QUEUES} payment (did you mean "payments"?)'
     for path, status in (("/api/playbooks", 201), ("/api/playbooks/validate", 200)):
@@ -128,7 +130,7 @@ def test_registering_validating_and_listing_say_it(client: Client) -> None:
     assert client("POST", "/api/playbooks", PLAYBOOK)[1]["warnings"] == [], "what is not known is not said"
 
 
-def test_on_one_machine_no_message_no_event_and_no_upload_comes(client: Client) -> None:
+def test_one_machine_warns_that_no_message_reaches_a_queue_trigger(client: Client) -> None:
     assert isinstance(client.local.control.ways_in, OnThisMachine)
     assert client("POST", "/api/playbooks", PLAYBOOK)[1]["warnings"] == [
         "trigger queue: no message comes: messages reach deployed stacks only"

@@ -92,7 +92,7 @@ def test_plain_forms(options: dict[str, Any], headers: dict[str, str]) -> None:
         assert not is_signed(scheme, {k: v for k, v in headers.items() if k != name}, BODY, [SECRET], NOW)
 
 
-def test_a_signature_without_its_prefix_is_none() -> None:
+def test_a_signature_without_its_prefix_is_refused() -> None:
     assert not is_signed(Scheme("s", prefix="v0="), {"s": signature(BODY)}, BODY, [SECRET], NOW)
 
 
@@ -119,7 +119,7 @@ def test_every_form_of_the_language_is_known_here() -> None:
 GITHUB, SLACK, STRIPE = (asdict(Webhook(form, f"hooks/{form}")) for form in FORMS_OF_SENDERS)
 
 
-def test_an_event_has_the_headers_that_are_named_and_none_that_proves_anything() -> None:
+def test_an_event_has_the_configured_headers_but_no_signatures_or_credentials() -> None:
     headers = {
         "content-type": "application/json; charset=utf-8",
         "user-agent": "GitHub-Hookshot/1",
@@ -158,7 +158,7 @@ BODIES: dict[str, tuple[str, bytes, Any]] = {
 
 
 @pytest.mark.parametrize(("kind", "body", "value"), BODIES.values(), ids=BODIES)
-def test_a_body_is_what_its_type_says(kind: str, body: bytes, value: Any) -> None:
+def test_a_body_is_decoded_by_its_content_type(kind: str, body: bytes, value: Any) -> None:
     assert event_of(STRIPE, {"content-type": kind}, body)["body"] == value
 
 
@@ -182,7 +182,7 @@ def test_a_delivery_is_known_by_its_senders_own_id() -> None:
     assert ident(PLAIN | {"id": "X-Id"}, {"x-id": "7"}, b"{}") == "7"
 
 
-def test_a_delivery_of_github_may_be_known_by_its_body_which_is_what_is_signed() -> None:
+def test_a_github_delivery_may_be_identified_by_its_signed_body() -> None:
     """An intercepted request, sent again with another header, starts nothing."""
     by_body = asdict(Webhook("github", "hooks/github", id="body"))
     first, again = ({"x-github-delivery": name} for name in ("72d3162e", "another"))
@@ -191,7 +191,7 @@ def test_a_delivery_of_github_may_be_known_by_its_body_which_is_what_is_signed()
     assert delivery_id(by_body, first, {"body": {}}, b"{}") != delivery_id(by_body, first, {"body": {}}, b"[]")
 
 
-def test_a_delivery_without_an_id_is_known_by_what_was_signed() -> None:
+def test_a_delivery_without_an_id_is_identified_by_its_signed_content() -> None:
     stamped = PLAIN | {"timestamp": "T"}
     first = ident(stamped, {"t": "1"}, b"{}")
     assert first.startswith("sha256:")
@@ -203,7 +203,7 @@ def test_a_delivery_without_an_id_is_known_by_what_was_signed() -> None:
         assert ident(STRIPE, {}, nothing).startswith("sha256:")
 
 
-def test_an_id_that_no_key_should_hold_is_its_digest() -> None:
+def test_an_id_unfit_for_a_key_is_replaced_by_its_digest() -> None:
     for hostile in ("a" * 129, "a b", "a/b", "a#b", "ü", "a\n"):
         assert short_id(hostile).startswith("sha256:")
     assert short_id("a" * 128) == "a" * 128

@@ -35,5 +35,5 @@ workflow:
         ({"TOOL_LAYERS": "arn:aws:lambda:us-east-1:000000000000:layer:x:1", "ALLOW_SHELL": "python"}, []),
     ],
 )
-def test_what_no_worker_has_is_a_warning(environment: dict[str, str], lacking: list[str]) -> None:
+def test_tools_and_packages_that_no_worker_has_are_warnings(environment: dict[str, str], lacking: list[str]) -> None:
     assert list(WorkerTools.from_environment(environment).lacking(parse_playbook(SOURCE))) == lacking

@@ -12,6 +12,6 @@ PAGE = (Path(__file__).parents[3] / "docs" / "catalog.md").read_text()
 
 
 @pytest.mark.nightly
-def test_every_example_prints_what_it_shows(tmp_path: Path) -> None:
+def test_every_example_prints_the_output_on_the_page(tmp_path: Path) -> None:
     write_files(PAGE, tmp_path)
     check_session(PAGE, tmp_path)

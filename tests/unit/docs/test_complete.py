@@ -70,7 +70,7 @@ def test_limits_and_their_defaults() -> None:
     assert {name: int(n.replace(",", "")) for name, n in shown.items()} == {n: getattr(LIMITS, n) for n in Limits.__match_args__}
 
 
-def test_which_errors_are_retryable() -> None:
+def test_the_page_states_which_errors_are_retryable() -> None:
     rows = re.findall(r"^\| (`[^|]+) \|[^|]+\| (yes|no) \|$", text("results.md"), re.MULTILINE)
     shown = {kind: said == "yes" for kinds, said in rows for kind in re.findall(r"`(\w+)`", kinds)}
     assert shown == {kind: kind in RETRYABLE_KINDS for kind in ERROR_KINDS}

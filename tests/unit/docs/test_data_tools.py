@@ -69,7 +69,9 @@ def pages(uri: str) -> Iterator[str]:
 
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", FOUND)
-def test_what_a_page_shows(name: str, pages: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_example_of_a_page_gives_the_result_shown(
+    name: str, pages: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("NOETL_HTTP_ALLOW_PRIVATE", "1")
     secrets = LocalSecrets(tmp_path / "credentials.json")
     secrets.put("pg_reports", {"type": "postgres", "data": {"dsn": pages}})

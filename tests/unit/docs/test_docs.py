@@ -77,7 +77,7 @@ def test_each_tool_has_a_page_or_a_section_and_stands_in_the_table_of_tools() ->
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)
-def test_a_package_says_what_lives_in_it_and_what_does_not(package: Path) -> None:
+def test_a_package_docstring_states_its_contents_and_its_limits(package: Path) -> None:
     docstring = ast.get_docstring(ast.parse((package / "__init__.py").read_text())) or ""
     assert len(re.findall(r"[.:](?:\s|$)", docstring)) >= 2, docstring
     assert re.search(r"\b(not|no|nothing|never|only|none|nobody)\b", docstring, re.IGNORECASE), docstring

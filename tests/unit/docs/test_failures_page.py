@@ -14,7 +14,7 @@ from tests.page_sessions import check_session, write_files
 PAGE = (Path(__file__).parents[3] / "docs" / "failures.md").read_text()
 
 
-def test_every_example_prints_what_it_shows(tmp_path: Path) -> None:
+def test_every_command_of_the_page_prints_the_shown_output(tmp_path: Path) -> None:
     write_files(PAGE, tmp_path)
     check_session(PAGE, tmp_path)
 

@@ -24,7 +24,7 @@ EXAMPLES += [example for page in TOOLS if page.name not in DATA for example in e
 
 @pytest.mark.one_in(8)
 @pytest.mark.parametrize("example", [e for e in EXAMPLES if e.kind == "json"], ids=str)
-def test_the_example_runs_to_what_the_page_says(example: Example) -> None:
+def test_the_example_gives_the_result_on_the_page(example: Example) -> None:
     others = [e.source for e in EXAMPLES if e.page == example.page and "name: callee" in e.source]
     expected = {key: value for key, value in json.loads(example.expected).items() if key != "given"}
     assert "status" in expected
@@ -33,11 +33,11 @@ def test_the_example_runs_to_what_the_page_says(example: Example) -> None:
 
 
 @pytest.mark.parametrize("example", [e for e in EXAMPLES if e.kind == "text"], ids=str)
-def test_the_example_is_told_what_the_page_says(example: Example) -> None:
+def test_the_example_gets_the_diagnostics_on_the_page(example: Example) -> None:
     assert diagnostics(example) == example.expected.splitlines()
 
 
-def test_every_example_says_what_it_gives() -> None:
+def test_every_example_has_an_expected_outcome() -> None:
     assert [str(e) for page in PAGES for e in examples(page) if not e.kind] == []
 
 

@@ -15,7 +15,7 @@ EXAMPLES = list(examples(PAGE))
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=str)
-def test_the_example_gives_what_the_page_says(example: Example) -> None:
+def test_the_examples_give_the_documented_results(example: Example) -> None:
     if example.kind == "text":
         assert diagnostics(example) == example.expected.splitlines()
         return

@@ -14,7 +14,7 @@ PAGE = (ROOT / "docs" / "looking.md").read_text()
 
 
 @pytest.mark.nightly
-def test_every_example_prints_what_it_shows(tmp_path: Path) -> None:
+def test_every_command_of_the_page_prints_the_shown_output(tmp_path: Path) -> None:
     (source,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
     (tmp_path / "shop.yaml").write_text(source)
     check_session(PAGE, tmp_path)

@@ -80,8 +80,8 @@ def test_every_folder_of_tests_stands_in_the_map() -> None:
 
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize(("code", "tests"), ROWS, ids=[code for code, _ in ROWS])
-def test_the_tests_of_a_row_are_there_and_import_what_it_names(code: str, tests: list[str]) -> None:
-    """Or what imports it."""
+def test_the_tests_of_a_row_exist_and_import_its_module(code: str, tests: list[str]) -> None:
+    """They import it directly or through one other module."""
     for name in tests:
         place = TESTS / name
         found = [place] if place.suffix else sorted(place.rglob("*.py"))

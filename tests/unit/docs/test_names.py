@@ -101,8 +101,8 @@ PACKAGES += [
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda package: str(package.relative_to(ROOT)))
-def test_the_docstring_of_a_package_says_what_lives_in_each_of_its_modules(package: Path) -> None:
-    """The remedy is a few words about the missing module there."""
+def test_the_docstring_of_a_package_names_each_of_its_modules(package: Path) -> None:
+    """If it fails, describe the missing module in the docstring in a few words."""
     text = ast.get_docstring(ast.parse((package / "__init__.py").read_text())) or ""
     named = {name.split(".")[0] for name in re.findall(r"`([\w.]+)`", text)}
     modules = {p.stem for p in package.glob("*.py")} | {p.parent.name for p in package.glob("*/__init__.py")}

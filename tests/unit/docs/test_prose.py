@@ -43,6 +43,16 @@ def test_a_docstring_does_not_begin_with_a_clause(first: str, good: str) -> None
 
 
 @pytest.mark.parametrize(
+    "clause", ["what_is_old", "who_runs_nothing", "of_two_writers_one", "how_many_rows", "whoever_asks", "so_many_rows"]
+)
+def test_the_name_of_a_test_does_not_begin_with_a_clause(clause: str) -> None:
+    assert code("async def test_old_values() -> None: ...") == []
+    (found,) = code(f"import json\n\nclass T:\n    async def test_{clause}_wins() -> None: ...")
+    assert (found.line, found.rule) == (4, "test-name")
+    assert f"test_{clause}_wins" in found.message
+
+
+@pytest.mark.parametrize(
     "text", ["x = 1  # What it is", 'x = f("What is it?")', 'def f() -> str:\n    return "When"', 'x: str = """\nWhat"""']
 )
 def test_other_texts_may_begin_with_a_clause(text: str) -> None:

@@ -23,7 +23,7 @@ SESSIONS = [page for page in PAGES if "```console" in page.read_text() and page.
 
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("example", EXAMPLES, ids=str)
-def test_a_playbook_gives_what_the_recipe_says(example: Example) -> None:
+def test_a_playbook_gives_the_result_in_its_recipe(example: Example) -> None:
     expected = {key: value for key, value in json.loads(example.expected).items() if key != "given"}
     assert "status" in expected
     with services(example.source.replace("s3://", "kind: s3")):
@@ -32,7 +32,7 @@ def test_a_playbook_gives_what_the_recipe_says(example: Example) -> None:
 
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("page", SESSIONS, ids=lambda page: page.name)
-def test_commands_print_what_the_recipe_shows(page: Path, tmp_path: Path) -> None:
+def test_commands_print_the_output_in_their_recipe(page: Path, tmp_path: Path) -> None:
     text = page.read_text()
     write_files(text, tmp_path)
     check_session(text, tmp_path)

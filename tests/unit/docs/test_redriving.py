@@ -11,7 +11,7 @@ from tests.commands import run
 PAGE = Path(__file__).parents[3] / "docs/redriving.md"
 
 
-def test_the_commands_of_the_page_say_what_stands_below_them(tmp_path: Path) -> None:
+def test_the_commands_of_the_page_print_the_documented_output(tmp_path: Path) -> None:
     text = PAGE.read_text()
     (source,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
     (console,) = re.findall(r"```console\n(.*?)```", text, re.DOTALL)

@@ -14,7 +14,7 @@ GENERATED = generated()
 
 
 @pytest.mark.parametrize("path", sorted(GENERATED), ids=lambda path: path.name)
-def test_a_generated_file_is_what_the_table_of_fields_makes(path: Path) -> None:
+def test_each_generated_file_matches_the_table_of_fields(path: Path) -> None:
     assert path.read_text() == GENERATED[path](), f"write {path.name} by: python -m tests.unit.docs.reference"
 
 

@@ -53,7 +53,7 @@ def outputs(folder: Path) -> Iterator[tuple[str, str, str]]:
 
 
 @pytest.mark.nightly
-def test_each_command_prints_what_the_page_shows(tmp_path: Path) -> None:
+def test_each_command_prints_the_output_on_the_page(tmp_path: Path) -> None:
     seen = list(outputs(tmp_path))
     assert len(seen) == 7
     for line, shown, printed in seen:

@@ -40,12 +40,12 @@ def test_occurrences_are_as_the_page_says(cron: str, zone: str, after: str, expe
     assert [name_of(at) for at in islice(occurrences(Schedule(cron, timezone=zone), begin), len(wanted))] == wanted
 
 
-def test_there_are_rows() -> None:
+def test_the_page_has_rows_and_playbooks_to_test() -> None:
     assert len(ROWS) >= 6
     assert len(PLAYBOOKS) >= 4
 
 
-def test_the_commands_print_what_the_page_shows(tmp_path: Path) -> None:
+def test_every_command_of_the_page_prints_the_shown_output(tmp_path: Path) -> None:
     (console,) = [body for kind, body in BLOCKS if kind == "console"]
     commands: list[tuple[str, list[str]]] = []
     for line in console.splitlines():

@@ -33,7 +33,7 @@ def test_one_mistake_gives_one_error_at_its_place_with_its_remedy(text: str, cod
     assert errors == [(code, line, col, hint)]
 
 
-def test_everything_is_found_at_once_in_the_order_of_the_text() -> None:
+def test_all_errors_are_reported_at_once_in_the_order_of_the_text() -> None:
     text = flow(
         "step: a\nspec: {jion: all}\ntool: {kind: htpp}\nnext: {arcs: [{step: c}]}",
         "{step: b, tool: {kind: noop, result: '{{ | }}'}}",
@@ -105,7 +105,7 @@ def test_lint_warns_and_accepts(text: str, code: str) -> None:
 
 
 @pytest.mark.parametrize("beside", ["attempts: 3", "to: b", "scope: loop", "error: {message: x}"])
-def test_what_stands_beside_an_unknown_directive_is_not_judged_by_it(beside: str) -> None:
+def test_keys_beside_an_unknown_directive_are_not_reported(beside: str) -> None:
     rule = f"{{else: {{then: {{do: reity, {beside}}}}}}}"
     _, found = check(flow(f"step: a\ntool: {{kind: noop, spec: {{policy: {{rules: [{rule}]}}}}}}"))
     assert [d.code for d in found] == ["E113"]
@@ -134,13 +134,13 @@ def test_thousands_of_wrong_words_are_compared_with_few_names_each(monkeypatch: 
     assert max(compared) <= 100
 
 
-def test_a_name_that_begins_alike_is_found_among_thousands() -> None:
+def test_a_name_with_the_same_beginning_is_suggested_among_thousands() -> None:
     names = [f"step_{n:04d}" for n in range(5_000)]
     assert suggest("step_123", names).startswith('did you mean "step_1')
     assert suggest("x" * 1_000_000, names) == ""
 
 
-def test_on_of_a_retry_is_a_word_of_the_language() -> None:
+def test_on_is_a_valid_key_of_retry_only() -> None:
     text = flow("{step: a, tool: {kind: http, url: 'http://x/', retry: {attempts: 2, on: [500]}}}")
     assert [d.code for d in check(text)[1]] == []
     assert [d.code for d in check(flow("{step: a, tool: {kind: noop, result: {on: 1}}}"))[1]] == ["W401"]

@@ -131,7 +131,7 @@ def test_key_values_of_nats(accepted: str, canonical: str) -> None:
         ),
     ],
 )
-def test_what_of_nats_is_none(task: str, expected: str) -> None:
+def test_nats_operations_that_key_values_cannot_express_are_refused(task: str, expected: str) -> None:
     assert found(one(task))[0] == expected
 
 
@@ -205,7 +205,7 @@ def test_set_writes_where_it_is_read(loop: str, reads: str, scope: str) -> None:
         (one("{kind: playbook, path: a/b, return_result: true}"), ['"return_result" in task "a_task"']),
     ],
 )  # fmt: skip
-def test_what_has_no_effect_is_told(text: str, expected: list[str]) -> None:
+def test_options_without_effect_are_noted(text: str, expected: list[str]) -> None:
     assert found(text) == []
     told = [m for m in found(text, "note") if m.startswith("W403")]
     assert sorted(told) == sorted(f"W403 {name} is accepted but has no effect" for name in expected)
@@ -235,7 +235,7 @@ def test_what_has_no_effect_is_told(text: str, expected: list[str]) -> None:
         (flow("step: a\nnext: {spec: {on_no_match: {step: b}}, arcs: [{step: a}]}"), 'E113 on_no_match of step "a" is neither fail nor end'),
     ],
 )  # fmt: skip
-def test_what_is_refused(text: str, expected: str) -> None:
+def test_invalid_options_are_refused(text: str, expected: str) -> None:
     assert found(text)[0] == expected
 
 

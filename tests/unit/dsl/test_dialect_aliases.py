@@ -264,7 +264,7 @@ def test_a_connection_without_an_answer_names_the_fields() -> None:
     assert "host, port, dbname, user, password" in error.message
 
 
-def test_a_claim_of_ones_own_in_the_frames_of_another_engine() -> None:
+def test_a_claim_statement_with_frame_options_equals_its_canonical_form() -> None:
     def text(cursor: str, frame: str) -> str:
         loop = f"cursor: {{kind: postgres, auth: p, {cursor}}}, iterator: x, spec: {{mode: cursor, frame: {frame}}}"
         return flow(f"step: a\nloop: {{{loop}}}\ntool: {{kind: noop}}")
@@ -286,7 +286,7 @@ def test_rows_that_may_be_claimed_again_or_settled_need_a_key(more: dict[str, st
 
 
 @pytest.mark.parametrize("endpoint", ["http://x/lib/say.py", "http://x/lib", "http://x/lib/"])
-def test_an_endpoint_that_is_the_address_of_the_script_is_asked_as_it_is(endpoint: str) -> None:
+def test_an_endpoint_that_ends_with_the_script_is_its_address(endpoint: str) -> None:
     text = one(f"{{kind: python, script: {{uri: say.py, source: {{type: http, endpoint: {endpoint}}}}}}}")
     assert _address(parse_playbook(text).steps[0].tasks[0].inputs["script"]) == "http://x/lib/say.py"
 
@@ -441,7 +441,7 @@ def test_a_program_reads_results_by_their_other_names(first: str, code: str, arg
     assert (out["status"], out["error"], out["result"]) == ("completed", None, result)
 
 
-def test_a_task_whose_error_passes_writes_its_whole_output() -> None:
+def test_set_in_a_task_with_a_passed_error_receives_the_whole_output() -> None:
     rules = "[{when: \"{{ output.status == 'error' }}\", then: {do: continue}}, {else: {then: {do: continue}}}]"
     failing = f"{{name: x, kind: python, code: 'raise ValueError(1)', spec: {{policy: {{rules: {rules}}}}}, set: {{o: '{{{{ output }}}}'}}}}"
     text = flow(

@@ -47,7 +47,7 @@ def test_a_name_is_the_path_that_it_stands_for(entries: str, reads: str, canonic
     same(selecting(entries, reads.replace("'", "''")), plain(canonical))
 
 
-def test_names_of_tasks_are_read_by_what_follows_and_by_other_steps() -> None:
+def test_output_names_of_tasks_are_read_by_later_tasks_and_steps() -> None:
     def text(output: str, name: str) -> str:
         tasks = f"- {{name: t, kind: noop, result: {{d: 1}}{output}}}\n  - {{name: u, kind: noop, result: {{d: '{{{{ t.{name} }}}}'}}{output}}}"
         return flow(f"step: a\ntool:\n  {tasks}\n{TO_B}", SHOW % f"a.{name}")
@@ -55,7 +55,7 @@ def test_names_of_tasks_are_read_by_what_follows_and_by_other_steps() -> None:
     same(text(", output: {output_select: [{x: d}], store: {kind: auto}}", "x"), text("", "d"))
 
 
-def test_arcs_and_what_a_step_writes_read_them_too() -> None:
+def test_output_names_are_read_by_arcs_and_by_set_ctx() -> None:
     def text(output: str, name: str) -> str:
         more = f"set_ctx: {{n: '{{{{ event.result.{name} }}}}'}}\nnext: {{arcs: [{{step: b, when: '{{{{ a.{name} }}}}', args: {{m: '{{{{ a.{name} }}}}'}}}}]}}"
         return flow(f"step: a\n{output}{CALL}\n{more}", SHOW % "args.m")
@@ -63,7 +63,7 @@ def test_arcs_and_what_a_step_writes_read_them_too() -> None:
     same(text(f"output: {{output_select: [{NEXT}]}}\n", "next"), text("", "data.next"))
 
 
-def test_they_are_read_where_templates_are_shared() -> None:
+def test_output_names_are_read_in_the_executor_and_in_the_workbook() -> None:
     def text(output: str, name: str) -> str:
         head = f"executor: {{spec: {{result: '{{{{ a.{name} }}}}'}}}}\nworkbook: {{w: {{kind: noop, result: '{{{{ steps.a.result.{name} }}}}'}}}}\n"
         return flow(f"step: a\n{output}{CALL}\n{TO_B}", "step: b\ntool: {kind: workbook, name: w}").replace(
@@ -125,7 +125,7 @@ def test_the_text_keeps_its_comments_and_its_quotes() -> None:
         (selecting("[]").replace("output_select", "output_selct"), 'E110 unknown key "output_selct" in output of step "a"'),
     ],
 )  # fmt: skip
-def test_what_is_refused(text: str, expected: str) -> None:
+def test_an_invalid_output_select_is_refused(text: str, expected: str) -> None:
     assert found(text)[0] == expected
     assert parse_playbook(selecting("[5]"), programs=False)  # it was registered before this was checked
 
@@ -141,19 +141,19 @@ def test_what_is_refused(text: str, expected: str) -> None:
         (f"[{NEXT}], store: {{kind: auto}}", "a.next", ['W403 "store" in output of step "a" is accepted but has no effect']),
     ],
 )  # fmt: skip
-def test_what_has_no_effect_is_told(entries: str, reads: str, told: list[str]) -> None:
+def test_outputs_without_effect_are_reported(entries: str, reads: str, told: list[str]) -> None:
     assert found(selecting(entries, reads)) == []
     assert [m for m in found(selecting(entries, reads), "note") if m.startswith("W403")] == told
 
 
-def test_a_hint_says_what_to_write_instead() -> None:
+def test_the_hint_of_a_looped_name_gives_the_expression_to_write() -> None:
     looped = selecting("[{first: 'data.items[0].id'}]", "a.first", more=f"loop: {{in: [1], iterator: x}}\n{TO_B}")
     (error,) = (d for d in check(looped)[1] if d.severity == "error")
     assert error.hint == "read it of each result: {{ a | map(attribute='data.items.0.id') | list }}"
     assert (error.line, error.path[-1]) == (6, "first")
 
 
-def test_a_name_that_something_else_binds_is_that() -> None:
+def test_a_name_that_args_bind_keeps_their_value() -> None:
     text = flow(
         f"step: a\noutput: {{output_select: [{NEXT}]}}\n{CALL}\nnext: {{arcs: [{{step: b, args: {{a: {{next: 7}}}}}}]}}",
         SHOW % "a.next",

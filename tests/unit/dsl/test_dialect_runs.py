@@ -12,7 +12,7 @@ from tests.unit.dsl.broken import HEAD, flow
 from tests.unit.dsl.dialect import Service, found, one, ran, same
 
 
-def test_set_of_a_pipeline_without_a_loop_is_scratch_where_it_is_read_as_such() -> None:
+def test_a_bare_set_key_read_as_iter_is_written_to_iter() -> None:
     def text(key: str) -> str:
         return flow(
             f"step: a\ntool:\n  - {{name: t, kind: noop, set: {{{key}: 1}}}}\n  - {{name: u, kind: noop, result: '{{{{ iter.n }}}}'}}"
@@ -30,7 +30,7 @@ def test_a_task_is_tried_again_and_then_gives_its_result() -> None:
     assert (out["status"], len(service.calls)) == ("completed", 3)
 
 
-def test_a_task_that_stays_wrong_fails_with_its_own_error_or_as_its_rules_say() -> None:
+def test_exhausted_retries_fail_with_the_last_error_or_follow_the_rules() -> None:
     service = Service((503, None))
     out = ran(one("{kind: http, url: http://x, retry: 2}"), service)
     assert (out["status"], out["error"]["kind"], len(service.calls)) == ("failed", "server_error", 2)
@@ -87,13 +87,13 @@ def test_times_reach_the_tool() -> None:
         ("assert: {has_n: '{{ result.n }}', has_rows: '{{ result.rows | length > 0 }}'}", "assertion failed: has_rows"),
     ],
 )
-def test_an_assertion_fails_what_does_not_hold(place: str, asserted: str, message: str | None) -> None:
+def test_a_false_assertion_fails_the_step_with_its_message(place: str, asserted: str, message: str | None) -> None:
     out = ran(flow(place % asserted))
     assert out["status"] == ("completed" if message is None else "failed")
     assert message is None or (out["error"]["kind"], out["error"]["message"]) == ("schema", message)
 
 
-def test_what_is_expected_leaves_prev_and_names_as_they_were() -> None:
+def test_assert_expects_changes_neither_prev_nor_task_names() -> None:
     tool = "tool:\n  - {name: one, kind: noop, result: 5}\n  - {name: two, kind: noop, result: '{{ _prev + one }}', assert: {expects: [one]}}"
     assert ran(flow(f"step: a\n{tool}"))["result"] == 10
 
@@ -144,12 +144,12 @@ workflow:
         ("{kind: playbook, path: team/child, return_step: never}", None),
     ],
 )
-def test_what_returns_from_a_sub_playbook_is_chosen(task: str, expected: Any) -> None:
+def test_return_step_and_result_choose_the_result_of_a_sub_playbook(task: str, expected: Any) -> None:
     out = ran(one(task), others=(CHILD,), payload={"wanted": "score", "where": "team"})
     assert (out["status"], out["result"]) == ("completed", expected)
 
 
-def test_a_step_that_the_sub_playbook_has_not() -> None:
+def test_an_unknown_return_step_fails_with_a_suggestion() -> None:
     out = ran(one("{kind: playbook, path: team/child, return_step: scor}"), others=(CHILD,))
     assert (out["status"], out["error"]["kind"]) == ("failed", "not_found")
     assert "did you mean" in out["error"]["message"]
@@ -183,7 +183,7 @@ def test_numbers_in_quotes_count() -> None:
     )
 
 
-def test_what_a_merge_key_brings_runs_and_is_not_rewritten() -> None:
+def test_fields_of_a_yaml_merge_key_run_and_are_not_migrated() -> None:
     text = (
         HEAD
         + "x-all: &all {timeout: 5, retry: 2}\nworkflow:\n  - step: a\n    tool: {<<: *all, kind: noop}\n  - step: b\n    tool: {<<: *all, kind: noop}\n"

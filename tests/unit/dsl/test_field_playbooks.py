@@ -140,7 +140,9 @@ def ran(text: str, payload: Mapping[str, Any], secrets: Stored) -> dict[str, Any
 
 @pytest.mark.one_in(12)
 @pytest.mark.parametrize("file", [f for f in FILES if "x-expect: null" not in f.read_text()], ids=lambda file: file.stem)
-def test_it_runs_to_what_it_says(file: Path, service: str, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_playbook_gives_its_expected_outcome(
+    file: Path, service: str, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("NOETL_HTTP_ALLOW_PRIVATE", "1")
     Service.calls.clear()
     text = whole(file)

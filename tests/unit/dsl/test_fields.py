@@ -53,7 +53,7 @@ def properties(schema: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[
 PROPERTIES = dict(properties(SCHEMA))
 
 
-def test_every_property_of_the_schema_says_what_it_is_and_where_that_is_explained() -> None:
+def test_every_schema_property_has_a_description_that_links_to_its_page() -> None:
     silent = [
         path
         for path, part in PROPERTIES.items()
@@ -66,8 +66,8 @@ def test_every_property_of_the_schema_says_what_it_is_and_where_that_is_explaine
 SAID = ("Default: ", "Accepted without effect", "The same as ", "Replaces this input")
 
 
-def test_every_property_says_what_holds_when_it_is_left_out() -> None:
-    """Or it is required, alone or as one of several."""
+def test_every_optional_property_states_what_applies_when_it_is_omitted() -> None:
+    """A property that states nothing is required, alone or as one of several."""
     silent = {
         path[-1] for path, part in PROPERTIES.items() if "default" not in part and not any(s in part["description"] for s in SAID)
     }
@@ -75,7 +75,7 @@ def test_every_property_says_what_holds_when_it_is_left_out() -> None:
     assert silent == required | {name for spec in KINDS.values() for group in spec.required for name in group if name in silent}
 
 
-def test_links_lead_where_the_pages_are_said_to_be() -> None:
+def test_links_in_descriptions_begin_with_the_base_url_of_the_pages() -> None:
     elsewhere = dict(properties(playbook_schema("https://example.com/docs/")))
     assert elsewhere.keys() == PROPERTIES.keys()
     for path, part in PROPERTIES.items():
@@ -123,7 +123,7 @@ def test_each_default_is_a_value_that_the_field_may_have() -> None:
     assert wrong == {}
 
 
-def test_what_is_left_out_is_the_default_of_the_table() -> None:
+def test_omitted_fields_parse_to_the_defaults_of_the_table() -> None:
     read = parse_playbook(
         """
 apiVersion: noetl.io/v2

@@ -115,11 +115,11 @@ def test_an_entry_is_kept_by_the_canonical_names_of_its_kind(entry: str, expecte
         ("{name: k, kind: static, a: '{{ ctx.x }}'}", ["E208 ctx in the keychain: credentials are resolved before tasks run"]),
     ],
 )
-def test_what_an_entry_cannot_say(entry: str, expected: list[str]) -> None:
+def test_invalid_keychain_entries_are_refused(entry: str, expected: list[str]) -> None:
     assert errors(entry) == expected
 
 
-def test_a_time_that_is_none() -> None:
+def test_an_invalid_ttl_is_refused() -> None:
     assert errors("{name: k, kind: bearer, ttl: soon}")[0].startswith('E124 ttl of keychain entry "k" must be a number')
 
 
@@ -130,7 +130,7 @@ def test_an_entry_reads_the_ones_above_it_only() -> None:
     assert [e.split(" ")[0] for e in errors("{name: b, kind: bearer, token: '{{ keychain.none.id }}'}")] == ["E206"]
 
 
-def test_what_belongs_to_another_store_is_told_to_have_no_effect() -> None:
+def test_fields_of_another_store_are_reported_to_have_no_effect() -> None:
     assert notes("{name: k, kind: secret_manager, provider: gcp, project_id: p}") == [
         'W403 "provider" of keychain entry 0 is accepted but has no effect',
         'W403 "project_id" of keychain entry 0 is accepted but has no effect',

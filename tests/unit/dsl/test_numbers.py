@@ -218,13 +218,13 @@ def test_the_schema_and_validation_agree(place: Place, value: Any) -> None:
 
 
 @pytest.mark.parametrize("value", [0, -1, math.inf, math.nan, -math.inf, "inf", "nan", "soon", None, True, [], {}, 10**400])
-def test_what_is_no_number_of_the_range_says_so(value: Any) -> None:
+def test_a_value_out_of_range_is_refused_with_the_range(value: Any) -> None:
     with pytest.raises(BadNumber, match="timeout_s of step a must be a number above 0") as wrong:
         in_range(value, numbers.TIMEOUT, "timeout_s of step a")
     assert wrong.value.kind == "schema"
 
 
-def test_an_expression_that_is_undefined_is_no_limit_left_out() -> None:
+def test_an_undefined_expression_for_a_limit_is_an_error() -> None:
     scope = Scope({"ctx": {"text": "7", "none": None}})
     assert value_of(None, numbers.TIMEOUT, "timeout_s", scope) is None
     assert value_of("{{ ctx.text }}", numbers.TIMEOUT, "timeout_s", scope) == 7

@@ -66,7 +66,7 @@ def test_it_accepts_every_canonical_playbook(playbook: Playbook) -> None:
 
 
 @pytest.mark.parametrize("text", [pytest.param(t, id=n) for n, t, code, _ in BROKEN if code in STRUCTURAL])
-def test_it_refuses_what_validation_refuses_for_its_structure(text: str) -> None:
+def test_the_schema_refuses_playbooks_with_structural_errors(text: str) -> None:
     assert not VALIDATOR.is_valid(plain(text.replace("§", "")))
 
 

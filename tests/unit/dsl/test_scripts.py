@@ -99,7 +99,7 @@ def test_sql_in_a_file_is_a_template_as_in_the_playbook(folder: Path) -> None:
     assert [e.split(" ")[0] for e in errors(with_scripts(one("{kind: duckdb, script: count.sql}"), folder))] == ["E301"]
 
 
-def test_of_workbooks_and_branches_too(folder: Path) -> None:
+def test_scripts_of_workbooks_and_branches_are_embedded(folder: Path) -> None:
     steps = "workflow:\n  - {step: a, tool: [{choose: [{when: '{{ true }}', then: [{kind: workbook, name: w, task: w}]}]}]}\n"
     text = (
         one("{kind: noop}").split("workflow:")[0]
@@ -110,7 +110,7 @@ def test_of_workbooks_and_branches_too(folder: Path) -> None:
     assert errors(with_scripts(text, folder)) == []
 
 
-def test_a_playbook_in_json_holds_them_too(folder: Path) -> None:
+def test_scripts_are_embedded_in_a_json_playbook(folder: Path) -> None:
     root = load(one(PYTHON % "scripts/double.py")).root
     assert root is not None
     whole = with_scripts(json.dumps(root.plain()), folder)
@@ -118,7 +118,7 @@ def test_a_playbook_in_json_holds_them_too(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("outside", ["../secret.py", "/etc/hostname", "scripts/../../secret.py", "link.py", "scripts", "none.py"])
-def test_nothing_else_of_the_machine_becomes_a_part_of_it(tmp_path: Path, outside: str) -> None:
+def test_files_outside_the_folder_are_not_embedded(tmp_path: Path, outside: str) -> None:
     (tmp_path / "secret.py").write_text("result = 1")
     inside = tmp_path / "inside"
     (inside / "scripts").mkdir(parents=True)
@@ -128,7 +128,7 @@ def test_nothing_else_of_the_machine_becomes_a_part_of_it(tmp_path: Path, outsid
 
 
 @pytest.mark.parametrize("where", [".env", ".aws/credentials", "sub/.noetl/key"])
-def test_what_is_hidden_in_the_folder_is_no_script(tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hidden_files_are_not_embedded_as_scripts(tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The current folder may be somebody's home."""
     (tmp_path / where).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / where).write_text("key = 'secret'")
@@ -138,12 +138,12 @@ def test_what_is_hidden_in_the_folder_is_no_script(tmp_path: Path, where: str, m
 
 
 @pytest.mark.parametrize("name", ['"\\0x.py"', "a" * 5000, "a/" * 3000 + "x.py"], ids=["null", "long", "deep"])
-def test_what_names_no_file_is_not_there(tmp_path: Path, name: str) -> None:
+def test_an_impossible_file_name_is_reported_as_a_missing_script(tmp_path: Path, name: str) -> None:
     text = with_scripts(one(PYTHON % name), tmp_path)
     assert [one.code for one in check(text)[1]] == ["E130"]
 
 
-def test_what_cannot_be_a_script(tmp_path: Path) -> None:
+def test_oversized_and_non_utf8_files_are_refused_as_scripts(tmp_path: Path) -> None:
     (tmp_path / "long.py").write_text("#" * (MAX_BYTES + 1))
     (tmp_path / "bytes.py").write_bytes(b"\xff\xfe")
     for name, said in (("long.py", "larger than 1024 KB"), ("bytes.py", "not text in UTF-8")):
@@ -192,7 +192,7 @@ def test_migrate_leaves_files_where_they_are_and_flattens_source() -> None:
         ("{kind: noop, script: a.py}", 'E110 unknown key "script" in task "a_task"'),
     ],
 )
-def test_what_is_refused(task: str, expected: str) -> None:
+def test_invalid_script_declarations_are_refused(task: str, expected: str) -> None:
     assert expected in errors(one(task))
 
 
@@ -234,8 +234,8 @@ def test_over_http(host: str) -> None:
 
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("uri", ["{other}/code/double.py", "//{netloc}/code/double.py", "{{{{ workload.uri }}}}"])
-def test_what_is_sent_to_the_endpoint_goes_nowhere_else(host: str, uri: str) -> None:
-    """Neither by an address of its own nor by a redirect."""
+def test_headers_and_credentials_of_the_endpoint_reach_no_other_host(host: str, uri: str) -> None:
+    """Neither an absolute address in the playbook nor a redirect of the endpoint sends them elsewhere."""
     heard: list[dict[str, str]] = []
 
     class Other(Handler):

@@ -92,7 +92,7 @@ def test_a_task_of_a_third_playbook_is_the_one_that_was_pinned_there() -> None:
     assert "E211" in str(check(lost)[1][0]) and "the task is itself taken from" in str(check(lost)[1][0])
 
 
-def test_what_is_pinned_stays_and_more_is_added() -> None:
+def test_existing_pins_stay_when_new_references_are_pinned() -> None:
     bound = pinned(HEAD + 'workbook: { greet: { uses: "shared/texts#greet" } }\n' + STEPS, found)
     newer = LIBRARY.replace("Hello", "Good day")
     assert pinned(bound, lambda path, version: Library(8, digest_of(newer), newer)) == bound
@@ -117,7 +117,7 @@ def test_what_is_pinned_stays_and_more_is_added() -> None:
         ("{ uses: 3 }", "cannot be '3'"),
     ],
 )
-def test_what_is_not_there_is_told_where_it_is_used(entry: str, said: str) -> None:
+def test_a_missing_shared_task_is_reported_where_it_is_used(entry: str, said: str) -> None:
     text = pinned(f"{HEAD}workbook:\n  greet: {entry}\n{STEPS}", found)
     errors = [d for d in check(text)[1] if d.severity == "error"]
     assert [(d.code, d.line) for d in errors] == [("E211", 5)]
@@ -131,7 +131,7 @@ def test_unknown_keys_beside_uses_are_errors() -> None:
     assert [d.code for d in check(text)[1] if d.severity == "error"] == ["E110"]
 
 
-def test_findings_in_a_shared_task_are_told_where_it_is_used() -> None:
+def test_findings_in_a_shared_task_are_reported_where_it_is_used() -> None:
     broken = LIBRARY.replace("greeting: Hello", "greeting: '{{ workload.x + }}'")
     text = pinned(
         HEAD + "workbook:\n  greet: { uses: shared/texts#greet }\n" + STEPS, lambda path, version: Library(1, "", broken)
@@ -140,7 +140,7 @@ def test_findings_in_a_shared_task_are_told_where_it_is_used() -> None:
     assert (error.code, error.line) == ("E301", 5)
 
 
-def test_a_lenient_reader_takes_what_a_catalog_may_have() -> None:
+def test_lenient_parsing_accepts_an_unpinned_shared_task_with_a_warning() -> None:
     text = HEAD + "workbook:\n  greet: { uses: elsewhere@3#greet }\n" + STEPS
     playbook, diagnostics = check(text, lenient=True)
     assert playbook is not None

@@ -42,7 +42,7 @@ def test_a_rate_in_the_python_pool_is_refused_with_the_remedy(given: dict[str, s
     assert found(**given, pool="default") == []
 
 
-def test_what_has_no_rate_may_run_there() -> None:
+def test_tasks_without_a_rate_may_run_in_the_python_pool() -> None:
     executor = f"executor: {{ spec: {{ policy: {{ task: {{ {RATE} }} }} }} }}\n"
     assert found(executor, kind="wait", inputs="duration: 1") == []
     assert found() == []

@@ -34,7 +34,7 @@ TEXT = (
 )
 
 
-def test_every_task_that_was_made_says_what_it_was_made_from_and_where() -> None:
+def test_every_generated_task_names_its_source_form_and_line() -> None:
     tasks = parse_playbook(TEXT).steps[0].tasks
     assert [(t.name, t.called) for t in tasks] == [
         ("init", "task init"),
@@ -86,7 +86,7 @@ def test_events_of_made_tasks_carry_the_authors_words(tmp_path: Path) -> None:
     assert " start choose_1 (choose[1], line 8) " in line
 
 
-def test_progress_and_timeline_show_them(tmp_path: Path) -> None:
+def test_progress_and_timeline_show_the_authors_words(tmp_path: Path) -> None:
     _, events = history(tmp_path, TEXT)
     line = Timeline()
     line.observe(events)

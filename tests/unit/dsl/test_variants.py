@@ -101,9 +101,7 @@ def test_output_for_outcome_in_policies(kind: str, accepted: str, canonical: str
         ("noop", "output.status == 'ok'", "('ok' if event.status == 'success' else event.status) == 'ok'"),
     ],
 )
-def test_output_is_what_the_step_came_to_in_arcs_and_in_the_admission_of_the_next(
-    kind: str, accepted: str, canonical: str
-) -> None:
+def test_output_reads_the_outcome_of_the_step_in_arcs_and_admission(kind: str, accepted: str, canonical: str) -> None:
     step = "step: a\ntool: {kind: %s}\nnext: {arcs: [{step: b, when: \"{{ %s }}\", args: {x: '{{ 1 }}'}}]}"
     same(two(step % (kind, accepted)), two(step % (kind, canonical)))
     admitted = 'step: b\nspec: {policy: {admit: {rules: [{when: "{{ %s }}", then: {allow: true}}, {else: {then: {allow: false}}}]}}}\ntool: {kind: noop}'
@@ -209,7 +207,7 @@ def test_accepted_spellings_run_as_the_canonical_ones() -> None:
         local.close()
 
 
-def test_a_field_called_results_of_what_a_step_gave_is_no_task_of_it() -> None:
+def test_a_result_field_called_results_is_not_read_as_tasks() -> None:
     text = flow(
         "step: a\ntool: {kind: noop, result: {results: {rows: [1], a_task: 1}}}\nnext: {arcs: [{step: b, when: '{{ a.results.rows }}'}]}",
         "step: b\ntool: {kind: noop, result: '{{ steps.a.result.results.a_task }}'}",
@@ -301,7 +299,7 @@ def test_results_of_a_step_without_a_loop_are_a_field() -> None:
     assert step.router.arcs[0].when == "{{ event.result.stats }}"
 
 
-def test_a_retry_that_heeds_retry_after_says_how() -> None:
+def test_respect_retry_after_is_reported_with_a_hint_to_use_delay() -> None:
     _, found = check(flow('{step: a, tool: {kind: http, url: "http://x", retry: {attempts: 2, respect_retry_after: true}}}'))
     hint = 'delay: "{{ outcome.http.retry_after | default(2) }}" waits as long as the service says'
     assert [(d.code, d.hint) for d in found] == [("E110", hint)]

@@ -53,7 +53,7 @@ def test_durations_retries_errors_and_failed_ranges_of_a_loop() -> None:
     }
 
 
-def test_of_nested_loops_the_innermost_iterations_count() -> None:
+def test_nested_loops_count_the_innermost_iterations() -> None:
     wrong = {"kind": "python", "message": "no"}
     events = [started([0], 0)]
     for n in range(3):
@@ -72,7 +72,7 @@ def test_a_run_without_iterations_and_retries_states_nothing() -> None:
 
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("order", ["up", "down", "random", "every other", "all"])
-def test_however_many_fail_and_how_differently_it_is_bounded_and_complete(order: str) -> None:
+def test_aggregates_of_many_different_failures_are_bounded_and_complete(order: str) -> None:
     count = 20_000
     numbers = list(range(0, count, 1 if order == "all" else 2))
     if order == "down":
@@ -103,7 +103,7 @@ def test_ranges_far_apart_stay_apart() -> None:
     assert [failed for _, _, failed in found] == [60] * 10
 
 
-def test_chunks_together_are_what_one_run_would_state() -> None:
+def test_merged_aggregates_of_chunks_equal_those_of_one_run() -> None:
     choose = random.Random(3)
     events = []
     for n in range(1_000):

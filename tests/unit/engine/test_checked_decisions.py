@@ -66,7 +66,7 @@ def test_each_token_is_checked_though_no_template_is_evaluated() -> None:
 
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("most", [0, 1, ARCS // 2])
-def test_what_the_check_raises_ends_the_decision(most: int) -> None:
+def test_an_exception_of_the_check_ends_the_decision(most: int) -> None:
     checks = Checks(most)
     with pytest.raises(OutOfTime):
         routed(arcs(LONG, ARCS), checks)

@@ -243,7 +243,7 @@ TIMED = """
         pytest.param([done("start"), both(at(90), done("a"))], 100, 155, id="the run scheduled last counts"),
     ],
 )
-def test_when_the_sweeper_reconciles_next(before: list[News], now: int, then: int) -> None:
+def test_the_next_reconciliation_is_at_the_expected_time(before: list[News], now: int, then: int) -> None:
     history = History(parsed(TIMED))
     for news in (None, *before):
         history.decide(news)

@@ -89,7 +89,7 @@ def says_the_same(kept: DoneChunks, model: Mapping[int, ChunkDone]) -> None:
 
 @given(chunk_ends())
 @settings(deadline=None)
-def test_what_is_kept_says_what_a_mapping_says_whatever_the_order(found: tuple[int, list[tuple[int, ChunkDone]]]) -> None:
+def test_done_chunks_match_a_mapping_in_any_order_of_ends(found: tuple[int, list[tuple[int, ChunkDone]]]) -> None:
     count, ends = found
     kept, other, model = empty(count), empty(count), dict(reversed(ends))
     for index, end in ends:
@@ -101,7 +101,7 @@ def test_what_is_kept_says_what_a_mapping_says_whatever_the_order(found: tuple[i
 
 
 @pytest.mark.nightly
-def test_of_many_ordinary_chunks_little_is_kept() -> None:
+def test_many_ordinary_chunks_take_less_than_a_byte_each() -> None:
     count = 100 * BLOCK
     kept = empty(count)
     for index in range(count - 1):
@@ -112,8 +112,8 @@ def test_of_many_ordinary_chunks_little_is_kept() -> None:
 
 
 @pytest.mark.parametrize("epochs", [1, 3])
-def test_what_a_redrive_keeps_is_kept_small_whoever_carried_it_out(epochs: int) -> None:
-    """Most were chunks of one lead, and a few of one that an earlier redrive began."""
+def test_chunks_that_a_redrive_takes_over_are_stored_compactly(epochs: int) -> None:
+    """Most chunks ran under one lead, a few under the lead of an earlier redrive."""
     count = 4 * BLOCK
     model: dict[int, ChunkDone] = {
         index: {

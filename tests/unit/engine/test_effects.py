@@ -72,7 +72,7 @@ def test_every_wait_for_a_time_is_woken_for_by_the_commit_it_begins_with(name: s
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_end_is_shown_and_told_before_it_is_due_no_more(name: str) -> None:
+def test_an_end_writes_the_head_and_tells_the_parent_before_clearing_due(name: str) -> None:
     for _, state, _, effects in steps_of(name):
         if not state.finished:
             assert ClearDue() not in effects
@@ -132,7 +132,7 @@ def test_the_state_is_kept_behind_a_decision_of_thousands_of_events(events: int,
         assert restore(snap).runs == decision.state.runs
 
 
-def test_lists_show_an_error_without_what_only_decisions_read_of_it() -> None:
+def test_the_error_of_a_head_omits_fields_that_only_decisions_read() -> None:
     history = History(parsed("- { step: start, tool: { kind: noop } }\n"))
     late = {"kind": "timeout", "message": "late", "fatal": True}
     for news in (None, fact("fail", error=late)):

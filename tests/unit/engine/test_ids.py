@@ -39,7 +39,7 @@ def test_page_two_never_has_page_ones_idempotency_key() -> None:
     )
 
 
-def test_what_undoes_a_run_and_what_runs_it_again_are_other_runs() -> None:
+def test_redrives_compensations_and_stops_have_ids_of_their_own() -> None:
     tokens = [ids.redriven_token_id("1", t, e) for t, e in product(["t1", "t2", "again:t1"], range(1, 5))]
     _distinct([*tokens, ids.token_id("1", "t1", 0, 1), ids.token_id("1", "t1", 0, 2)])
     named = list(product(["1", "12"], ["r1", "2r1", "r11"]))

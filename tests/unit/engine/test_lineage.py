@@ -26,14 +26,14 @@ from tests.golden import logs
         ({"reason": "admission stayed denied"}, "denied"),
     ],
 )
-def test_a_token_that_a_join_let_go_is_told_from_one_that_expired_with_the_execution(expired: dict[str, str], gone: str) -> None:
+def test_the_cause_of_an_expired_token_is_read_from_code_or_reason(expired: dict[str, str], gone: str) -> None:
     rows = [["TokenEnqueued", 0, {"token": "t", "step": "meet"}], ["TokenExpired", 0, {"token": "t", **expired}]]
     events = decode_events(json.dumps(rows).encode(), 1)
     assert lineage_of([Commit(StreamId("1"), 0, 0, "w", events)]).tokens["t"].expired == gone
 
 
 @pytest.mark.parametrize("name", ["join_any", "join_count"])
-def test_a_redrive_of_an_older_log_leaves_gone_what_its_joins_let_go(name: str) -> None:
+def test_redriving_an_older_log_does_not_restore_tokens_that_joins_dropped(name: str) -> None:
     golden = logs.read(name)
     assert '"code"' not in (logs.FOLDER / f"{name}.json").read_text(), "an older log"
     world = golden.world()

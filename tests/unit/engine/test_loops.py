@@ -36,7 +36,7 @@ def test_a_plan_covers_the_collection_and_its_window_never_exceeds_the_limit(
     ("seconds", "size"),
     [(None, 100), (0.0, 1_000), (0.001, 1_000), (0.05, 1_000), (0.5, 100), (1, 50), (60, 10), (1e9, 10)],
 )
-def test_a_chunk_takes_some_seconds_as_far_as_it_is_known_what_an_iteration_takes(seconds: float | None, size: int) -> None:
+def test_the_chunk_size_follows_the_known_duration_of_an_iteration(seconds: float | None, size: int) -> None:
     plan = chunk_plan(100_000, 25, seconds=seconds)
     assert plan.per_chunk == 5
     assert plan.chunk_size == max(size, 100), "never more than a thousand chunks"
@@ -130,7 +130,7 @@ def test_condensed_writes_merge_to_the_same(patches: list[dict[str, Any]], reduc
     assert merged(condense(parts, reducers)) == merged(whole)
 
 
-def test_what_a_thousand_iterations_wrote_is_remembered_as_one() -> None:
+def test_writes_of_a_thousand_iterations_are_condensed_to_one() -> None:
     writes = [(n, {"sum": n, "high": n, "seen": True}) for n in range(1_000)]
     assert condense(writes, {"sum": "sum", "high": "max"}) == [(0, {"sum": 499_500, "high": 999, "seen": True})]
 

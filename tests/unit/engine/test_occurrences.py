@@ -67,7 +67,7 @@ def names(schedule: Schedule, after: str, count: int) -> list[str]:
         pytest.param("0 0 1 1 1", "UTC", "2026-01-01T00:00", ["2026-01-05T00:00"], id="either day, as cron has it"),
     ],
 )
-def test_where_clocks_are_moved(cron: str, zone: str, after: str, found: list[str]) -> None:
+def test_occurrences_follow_clock_changes_and_leap_days(cron: str, zone: str, after: str, found: list[str]) -> None:
     assert names(Schedule(cron, timezone=zone), after, len(found)) == [f"{one}:00Z" for one in found]
 
 
@@ -92,8 +92,8 @@ ZONES = ["UTC", "Europe/Berlin", "America/St_Johns", "Australia/Lord_Howe", "Afr
 
 @examples(150)
 @given(st.sampled_from(CRONS), st.sampled_from(ZONES), st.integers(at("2025-01-01T00:00"), at("2028-12-31T00:00")))
-def test_occurrences_are_the_same_from_wherever_one_counts(cron: str, zone: str, begin: int) -> None:
-    """Forth from an instant, from each occurrence on, and back again."""
+def test_occurrences_are_the_same_from_any_starting_point(cron: str, zone: str, begin: int) -> None:
+    """Counted forward from an instant, from each occurrence, and backward."""
     schedule = Schedule(cron, timezone=zone)
     found = list(islice(occurrences(schedule, begin), 8))
     assert found == sorted(set(found))

@@ -76,7 +76,7 @@ def test_a_jump_back_is_a_new_visit_with_a_new_key() -> None:
     assert first[0].data["path"] == [3]
 
 
-def test_a_retry_keeps_the_key_and_the_next_attempt_sees_what_the_first_saw() -> None:
+def test_a_retry_keeps_the_key_and_the_inputs_of_the_first_attempt() -> None:
     policy = TaskPolicy((Rule("{{ _attempt < 3 }}", Then("retry", attempts=5, delay=4, set_iter={"tries": "{{ _attempt }}"})),))
     p, tasks = Pipeline("r"), plain(None, policy)
     step(p, tasks, Outcome.ok("before"))

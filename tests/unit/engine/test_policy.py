@@ -53,7 +53,7 @@ def test_a_failing_task_fails_with_its_own_error() -> None:
     assert decide(task(), FAILED).error == {"kind": "server_error", "message": "it broke", "retryable": True}
 
 
-def test_fail_can_say_why() -> None:
+def test_fail_can_set_the_kind_and_the_message_of_the_error() -> None:
     said = decide(task(policy(Rule(None, Then("fail", error="code {{ outcome.http.status }}")))), FAILED)
     assert said.error == {"kind": "server_error", "message": "code 503", "retryable": True}
     own = decide(task(policy(Rule(None, Then("fail", error={"kind": "schema", "message": "no"})))), OK)
@@ -93,7 +93,7 @@ def test_delays(then: Then, delays: list[float]) -> None:
 
 
 @pytest.mark.parametrize("delay", [-3, "-0.1", float("nan"), float("inf"), 1e9, "{{ 'soon' }}"])
-def test_what_is_no_delay_is_refused(delay: Any) -> None:
+def test_an_invalid_delay_is_refused(delay: Any) -> None:
     with pytest.raises(TemplateError):
         delay_of(Then("retry", delay=delay), 1, "k", Scope({}))
 
@@ -141,12 +141,12 @@ def test_a_rule_that_raises_fails_the_task_as_a_template_error() -> None:
     "said",
     ["{{ nope }}", "{{ none }}", {"kind": "{{ nope }}", "message": "{{ nope }}"}, {"kind": "", "message": "{{ none }}"}],
 )
-def test_what_fail_does_not_say_is_the_tasks_own_error(said: Any) -> None:
+def test_an_empty_fail_error_falls_back_to_the_error_of_the_task(said: Any) -> None:
     failed = decide(task(policy(Rule(None, Then("fail", error=said)))), FAILED)
     assert failed.error == {"kind": "server_error", "message": "it broke", "retryable": True}
 
 
-def test_fail_says_no_more_than_a_log_line_holds() -> None:
+def test_fail_shortens_long_kinds_and_messages() -> None:
     """Messages are copied to the step, the execution, its head and its parent; what is large belongs into `details`."""
     error = {"kind": "{{ 'k' * 5000 }}", "message": "{{ 'm' * 500000 }}"}
     said = decide(task(policy(Rule(None, Then("fail", error=error)))), OK).error

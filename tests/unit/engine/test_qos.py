@@ -66,7 +66,7 @@ def test_the_token_of_the_higher_priority_is_scheduled_first() -> None:
         ("{ dedupe: id }", 'E112 dedupe of next of step "start" must be true or an expression'),
     ],
 )
-def test_what_is_neither_a_value_nor_a_template_is_refused(policy: str, message: str) -> None:
+def test_a_priority_or_dedupe_that_is_plain_text_is_refused(policy: str, message: str) -> None:
     assert [str(d) for d in check(FAN % policy)[1] if message in str(d)]
 
 

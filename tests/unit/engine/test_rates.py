@@ -40,24 +40,24 @@ def test_over_a_long_time_it_is_within_six_per_cent_of_the_rate(pace: Pace) -> N
     assert 0.94 * pace.per_second <= (count - 1) / took <= 0.951 * pace.per_second or pace.interval < 1_000
 
 
-def test_a_burst_is_had_at_once_and_what_follows_is_spaced() -> None:
+def test_a_burst_is_granted_at_once_and_later_permits_are_spaced() -> None:
     pace = Pace(10, 3)
     permits = [at - NOW for at in reserved(pace, 5)]
     assert permits == [0, 0, 0, pace.interval, 2 * pace.interval]
 
 
-def test_who_asks_while_others_wait_comes_after_them() -> None:
+def test_new_permits_come_after_those_already_reserved() -> None:
     pace = Pace(10)
     assert pace.permits(NOW + 5 * SECOND, NOW, 2) == [NOW + 5 * SECOND, NOW + 5 * SECOND + pace.interval]
 
 
 @pytest.mark.parametrize("value", [None, "", "  ", True, [], {}, ["a"], "x" * 201, "a\nb"])
-def test_what_is_no_key_is_refused(value: object) -> None:
+def test_an_invalid_limit_key_is_refused(value: object) -> None:
     with pytest.raises(BadKey):
         limit_key(value, "key")
 
 
-def test_a_secret_is_no_key() -> None:
+def test_a_secret_is_refused_as_a_limit_key() -> None:
     with pytest.raises(BadKey, match="reads a secret"):
         limit_key(Secret("hush"), "key")
 

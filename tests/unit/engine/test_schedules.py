@@ -101,7 +101,7 @@ def test_an_occurrence_that_comes_in_time(
         ("all", "allow", 3 * 3600 + 400, hours(0, 1, 2, 3), (), ""),
     ],
 )
-def test_what_nobody_could_start_in_time(
+def test_catch_up_decides_which_late_occurrences_start_wait_or_are_missed(
     catch_up: CatchUp, overlap: Overlap, late_s: int, starting: tuple[int, ...], waiting: tuple[int, ...], missed: str
 ) -> None:
     decided = decide(hourly(overlap, catch_up), KEY, RUNNING, NOON + late_s * SECOND, alive=False)
@@ -129,7 +129,7 @@ def test_occurrences_that_may_overlap_start_some_at_a_time() -> None:
     assert due_at(hourly("allow"), KEY, replace(state, starting=()), NOON) == NOON
 
 
-def test_a_later_occurrence_takes_the_place_of_those_that_wait_for_a_cancel_which_is_asked_for_once() -> None:
+def test_a_later_occurrence_replaces_waiting_ones_with_one_cancel_request() -> None:
     first = decide(hourly("cancel"), KEY, RUNNING, NOON, alive=True)
     again = decide(hourly("cancel"), KEY, first.state, NOON + 5 * SECOND, alive=True)
     assert (first.cancel, again.cancel) == ("17", None)
@@ -163,7 +163,7 @@ def test_another_version_with_the_same_times_goes_on_and_with_others_begins_now(
     assert installed(hourly(), None, ScheduleState(), NOON).next_at == NOON + HOUR
 
 
-def test_what_came_while_it_was_off_is_not_made_up_for() -> None:
+def test_occurrences_missed_while_switched_off_are_not_caught_up() -> None:
     on = switched_on(hourly(), replace(RUNNING, stopped="why"), NOON + 9 * HOUR)
     assert (on.next_at, on.stopped) == (NOON + 10 * HOUR, None)
 

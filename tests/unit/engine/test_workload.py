@@ -51,7 +51,7 @@ def test_a_default_may_take_a_whole_mapping_that_holds_templates() -> None:
     assert merged({"copy": "{{ workload.of }}", "of": {"x": "{{ execution_id }}"}})["copy"] == {"x": "42"}
 
 
-def test_what_the_payload_says_is_never_rendered() -> None:
+def test_templates_in_the_payload_are_not_rendered() -> None:
     workload = {"a": 1, "b": "{{ workload.a }}", "deep": {"c": "{{ b }}"}}
     assert merged(workload, a="{{ 6 * 7 }}", deep={"d": "{{ b }}"}) == {
         "a": "{{ 6 * 7 }}",
@@ -61,7 +61,7 @@ def test_what_the_payload_says_is_never_rendered() -> None:
     assert merged(workload, b="{{ 1 }}", deep=None) == {"a": 1, "b": "{{ 1 }}", "deep": None}
 
 
-def test_only_what_the_payload_leaves_is_rendered() -> None:
+def test_a_default_that_the_payload_replaces_is_not_rendered() -> None:
     workload = {"a": "{{ 1 // 0 }}", "b": 2}
     assert merged(workload, a=3) == {"a": 3, "b": 2}
 
@@ -75,7 +75,7 @@ def test_only_what_the_payload_leaves_is_rendered() -> None:
         ({"a": "{{ 'x' * 100000000 }}"}, {}, "limit", "the default workload.a: "),
     ],
 )
-def test_a_default_that_cannot_be_rendered_says_which(
+def test_a_default_that_cannot_be_rendered_is_named_in_the_error(
     workload: Mapping[str, Any], payload: Mapping[str, Any], kind: str, said: str
 ) -> None:
     with pytest.raises(BadWorkload) as refused:
@@ -119,7 +119,7 @@ def found(workload: str) -> list[str]:
         ("{event: 1, b: '{{ event }}'}", []),
     ],
 )  # fmt: skip
-def test_defaults_are_looked_at_before_they_are_rendered(workload: str, said: list[str]) -> None:
+def test_validation_reports_defaults_that_cannot_be_rendered(workload: str, said: list[str]) -> None:
     heard = found(workload)
     assert len(heard) == len(said), heard
     assert all(h.startswith(s) for h, s in zip(heard, said, strict=True)), heard
@@ -166,7 +166,7 @@ def test_the_schema_is_no_input() -> None:
         ({"n": True}, ["workload.n is boolean, not integer"]),
     ],
 )
-def test_what_is_not_as_the_schema_says_is_refused(workload: Mapping[str, Any], wrong: list[str]) -> None:
+def test_a_workload_that_violates_the_schema_is_refused(workload: Mapping[str, Any], wrong: list[str]) -> None:
     of = playbook({"x-schema": SCHEMA})
     if not wrong:
         check_inputs(of, workload)
@@ -221,7 +221,7 @@ KNOWN = {
         ({"source": {"pages": [3]}}, ["workload.source.pages is a list, where the playbook has a number"]),
     ],
 )  # fmt: skip
-def test_what_looks_like_a_slip_is_told(payload: Mapping[str, Any], said: list[str]) -> None:
+def test_unknown_keys_and_wrong_types_in_a_payload_are_reported(payload: Mapping[str, Any], said: list[str]) -> None:
     assert doubts(playbook(KNOWN), payload) == said
 
 
@@ -229,11 +229,11 @@ def test_a_playbook_that_declares_no_inputs_takes_any() -> None:
     assert doubts(playbook({}), {"x": 1}) == []
 
 
-def test_a_thousand_slips_are_told_in_a_few_lines() -> None:
+def test_a_thousand_unknown_keys_are_reported_in_a_few_lines() -> None:
     assert len(doubts(playbook({"a": 1}), {f"k{n}": 1 for n in range(1000)})) == 21
 
 
-def test_what_the_schema_declares_is_known_and_its_types_are_the_schemas_matter() -> None:
+def test_properties_of_the_schema_are_known_keys_and_their_types_are_unchecked() -> None:
     of = playbook(
         {
             "n": 1,
@@ -287,7 +287,7 @@ def test_a_payload_of_any_number_of_unknown_keys_is_compared_with_few(monkeypatc
     assert 0 < compared <= 5_000
 
 
-def test_a_name_of_a_megabyte_is_told_by_its_beginning() -> None:
+def test_a_key_of_a_megabyte_is_shortened_in_messages() -> None:
     long = "\u00e9" * 1_000_000
     said = [
         *doubts(playbook({"a": 1, "b" * 100_000: 1}), {long: 1}),

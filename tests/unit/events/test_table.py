@@ -93,7 +93,7 @@ def test_the_unions_that_type_checkers_narrow_name_each_payload_once(name: str, 
         ("Fact", NEWS),
     ],
 )
-def test_what_a_guard_narrows_to_is_what_the_table_says(name: str, members: frozenset[str]) -> None:
+def test_each_union_of_a_type_guard_matches_the_table(name: str, members: frozenset[str]) -> None:
     assert {event for event, _ in union(name)} == members, f"enter the event in the union {name} of events/event.py"
     assert {payload.rpartition(".")[2] for _, payload in union(name)} == members
 
@@ -134,7 +134,7 @@ def test_each_event_is_in_a_golden_history() -> None:
     assert declared - recorded == set(), remedy
 
 
-def test_each_payload_and_shape_says_what_it_is() -> None:
+def test_each_payload_and_shape_has_a_docstring() -> None:
     kinds = [kind for module in (*CONTROL_PAYLOADS, *RUN_PAYLOADS, *SHAPES) for kind in payloads_of(module).values()]
     assert [kind.__name__ for kind in kinds if not kind.__doc__ or not kind.__doc__.strip().endswith(".")] == []
 
@@ -149,7 +149,7 @@ def test_the_page_is_the_generated_one() -> None:
     assert (ROOT / "docs/events.md").read_text() == page(), "python -m noetl_core.events.page docs/events.md"
 
 
-def test_what_readers_ask_of_the_table() -> None:
+def test_event_sets_derived_from_the_table_have_the_expected_members() -> None:
     assert {"StepDone", "StepFailed", "LoopChunkDone"} == TERMINAL
     assert TERMINAL | {"StepSuspended"} == BOUNDARIES
     assert {"StepScheduled", "LoopChunkScheduled", "CompensationStarted", "StopStarted"} == OPENS_RUN
@@ -226,7 +226,7 @@ def test_payloads_of_today_have_the_keys_that_their_types_name(name: str) -> Non
 
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", GOLDEN)
-def test_envelopes_are_as_their_schema_says(name: str) -> None:
+def test_golden_envelopes_fit_their_schema(name: str) -> None:
     store = logs.read(name).world().store
     for execution_id in logs.read(name).executions():
         for envelope in expand(history(store, execution_id), execution_id):
@@ -241,7 +241,7 @@ def closed(name: str) -> Draft202012Validator:
     return Draft202012Validator({**CLOSED, "oneOf": [own]})
 
 
-def test_names_tell_envelopes_apart() -> None:
+def test_envelopes_are_distinguished_by_unique_names() -> None:
     names = [one["properties"]["name"]["const"] for one in CLOSED["oneOf"]]
     assert len(names) == len(set(names)) and set(names) == set(EVENTS)
     assert "name" in CLOSED["required"]

@@ -47,7 +47,7 @@ def checked(folder: Path, text: str) -> str:
 
 
 @pytest.mark.nightly
-def test_what_is_spelt_right_passes_and_each_mistake_is_told(tmp_path: Path) -> None:
+def test_correct_spellings_pass_the_type_checker_and_each_mistake_is_reported(tmp_path: Path) -> None:
     assert "Success" in checked(tmp_path, GOOD)
     mistakes = "".join(f"def mistake{n}(event: AnyEvent) -> None:\n    {line}\n" for n, line in enumerate(MISTAKES))
     told = checked(tmp_path, GOOD + mistakes).splitlines()

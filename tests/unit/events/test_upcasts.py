@@ -46,7 +46,7 @@ def test_a_token_that_expired_before_there_were_codes_has_one(reason: str, code:
     assert event == stored("TokenExpired", 1, {"token": "t", "code": code, "reason": reason})
 
 
-def test_what_has_todays_form_is_read_as_it_is() -> None:
+def test_an_event_in_current_form_is_read_unchanged() -> None:
     written = (stored("TokenExpired", 1, {"token": "t", "code": "denied", "reason": "join x has already fired"}),)
     assert decode_events(encode_events(written), LOG_VERSION) == written
 
@@ -69,7 +69,7 @@ def test_upcasts_of_a_version_apply_to_logs_of_it_and_of_older_ones_in_order(reg
     assert event == stored("TokenParked", 1, {"forms": [2, 3]})
 
 
-def test_a_form_has_one_upcast(registry: dict[Any, Any]) -> None:
+def test_a_second_upcast_of_the_same_event_form_is_refused(registry: dict[Any, Any]) -> None:
     with pytest.raises(ValueError, match="has an upcast: expired_token_has_a_code"):
         upcast("TokenExpired", 1)(lambda data: data)
 
@@ -81,5 +81,5 @@ def test_an_upcast_that_cannot_read_a_payload_says_that_the_log_is_broken() -> N
         decode_events(body(("TokenExpired", {"token": "t"})), 1)
 
 
-def test_each_upcast_says_what_it_does() -> None:
+def test_each_upcast_has_a_docstring() -> None:
     assert [f.__name__ for f in UPCASTS.values() if not (f.__doc__ or "").strip()] == []

@@ -49,8 +49,8 @@ def test_the_flagship_counts_every_flight_once_though_the_source_is_moody(tmp_pa
     ],
     ids=["at once", "after the reminder", "escalated"],
 )
-def test_an_approval_is_given_by_whoever_answers_first(answers: list[Any], result: dict[str, Any]) -> None:
-    """Questions without an answer here run out: each is answered, or its time is over."""
+def test_the_first_answer_decides_an_approval(answers: list[Any], result: dict[str, Any]) -> None:
+    """An answer of None stands for a question that nobody answers before its time is over."""
     with closing(LocalWiring()) as local:
         request = StartRequest(playbook=(EXAMPLES / "approval" / "playbook.yaml").read_text(), payload={"patience": 2})
         execution = local.start(request).execution_id

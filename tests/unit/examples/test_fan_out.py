@@ -38,7 +38,7 @@ def parts(store: Path) -> int:
 
 
 @pytest.mark.soak
-def test_what_cannot_be_read_is_named_and_all_else_is_in_one_file(tmp_path: Path) -> None:
+def test_unreadable_files_are_named_and_all_others_merged_into_one_file(tmp_path: Path) -> None:
     with mocked():
         make("elsewhere")
         ended = run_example("fan_out", tmp_path / "log.sqlite", {"bucket": "elsewhere"})

@@ -86,7 +86,9 @@ def test_killed_in_the_middle_it_goes_on_with_the_token_it_had(service: str, env
     check(service, tmp_path / "home")
 
 
-def test_without_its_credentials_it_ends_at_once_and_says_what_to_do(service: str, env: dict[str, str], tmp_path: Path) -> None:
+def test_the_example_without_its_credential_fails_at_once_with_the_remedy(
+    service: str, env: dict[str, str], tmp_path: Path
+) -> None:
     del env["NOETL_CREDENTIAL_SEARCH_MODEL"]
     ended = run("run", str(FOLDER / "playbook.yaml"), "--set", f"api={service}", cwd=tmp_path, env=env)
     assert ended.returncode == 1

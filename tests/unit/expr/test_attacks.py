@@ -194,7 +194,7 @@ def test_endless_work_is_cut_off(template: str) -> None:
         attempt(template, Limits(seconds=0.05))
 
 
-def test_endless_work_is_cut_off_without_being_told_when() -> None:
+def test_endless_work_is_cut_off_without_a_deadline() -> None:
     with pytest.raises(LimitExceeded):
         attempt("{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}")
 
@@ -302,7 +302,7 @@ def test_a_hostile_source_is_refused(source: str) -> None:
         "{% do x %}", "{% debug %}", "{{ super() }}",
     ],
 )  # fmt: skip
-def test_what_reaches_other_templates_is_not_available(source: str) -> None:
+def test_statements_that_reach_other_templates_are_refused(source: str) -> None:
     with pytest.raises(TemplateError):
         attempt(source)
 

@@ -22,7 +22,7 @@ EXAMPLES = [
 
 
 @pytest.mark.parametrize(("template", "arrow", "expected"), EXAMPLES, ids=[e[0] for e in EXAMPLES])
-def test_the_example_gives_what_the_page_says(template: str, arrow: str, expected: str) -> None:
+def test_each_example_renders_to_the_documented_value(template: str, arrow: str, expected: str) -> None:
     if template.endswith("endfor %}"):
         template = template.strip()
     if arrow == "->":
@@ -35,6 +35,6 @@ def test_the_example_gives_what_the_page_says(template: str, arrow: str, expecte
 @pytest.mark.parametrize(
     "vocabulary", [FILTERS, FUNCTIONS, [m for m in STR if not m.startswith("is")]], ids=["filters", "functions", "methods"]
 )
-def test_the_page_names_all_there_is(vocabulary: list[str]) -> None:
+def test_the_page_names_the_whole_vocabulary(vocabulary: list[str]) -> None:
     words = set(re.findall(r"\w+", PAGE))
     assert set(vocabulary) <= words

@@ -68,7 +68,7 @@ JINJA = ImmutableSandboxedEnvironment(undefined=jinja2.ChainableUndefined, keep_
 
 
 @pytest.mark.parametrize("template", SAME_AS_JINJA, ids=lambda t: t[:50])
-def test_as_in_jinja2(template: str) -> None:
+def test_templates_render_as_in_jinja2(template: str) -> None:
     expected = JINJA.from_string(template + ".").render(DATA).replace("(", "[").replace(",)", "]").replace(")", "]")
     assert render(template + ".", Scope(DATA)).replace("(", "[").replace(")", "]") == expected
 
@@ -119,7 +119,7 @@ def test_as_in_jinja2(template: str) -> None:
         ("{{ 'x' | urlencode | type if false else 'ok' }}", None),
     ],
 )  # fmt: skip
-def test_what_jinja2_does_not_have(template: str, value: Any) -> None:
+def test_filters_beyond_jinja2_give_their_values(template: str, value: Any) -> None:
     if value is None and "type" in template:
         with pytest.raises(TemplateError, match="no filter 'type'"):
             render(template, Scope(DATA))

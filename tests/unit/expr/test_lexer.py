@@ -36,7 +36,7 @@ def compare(source: str) -> None:
 
 
 @given(st.lists(st.sampled_from(PARTS), max_size=14).map("".join))
-def test_it_gives_up_or_agrees(source: str) -> None:
+def test_the_fast_lexer_gives_up_or_agrees_with_jinja(source: str) -> None:
     if not any(sign in source for sign in ("{%", "{#", "{{-", "{{+", "\n")):
         compare(source)
 
@@ -57,5 +57,5 @@ def test_common_templates_take_the_short_way(source: str) -> None:
 
 
 @pytest.mark.parametrize("source", ["{{ 'it\\'s' }}", "{{ 1.5 }}", "{{ é }}", "{{ a", "{{ (a }}", "{{ 012 }}", "{{ a -}}"])
-def test_what_it_does_not_know_is_left_to_jinja(source: str) -> None:
+def test_unsupported_syntax_is_left_to_the_lexer_of_jinja(source: str) -> None:
     assert _one_line(source) is None

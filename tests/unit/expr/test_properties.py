@@ -230,7 +230,7 @@ def test_mask_and_reveal_are_total(value: Any) -> None:
 
 
 @given(names, st.lists(names, max_size=4))
-def test_what_is_written_is_what_is_read(root: str, path: list[str]) -> None:
+def test_the_path_written_in_a_template_is_its_read(root: str, path: list[str]) -> None:
     assume(not {root} & {"in", "is", "if", "or", "and", "not", "else", "none", "true", "false", "loop", "self"})
     source = "{{ " + root + "".join(f"['{p}']" for p in path) + " }}"
     assert [read.path for read in compile_text(source).reads] == [(root, *path)]

@@ -159,7 +159,7 @@ class NeedValues(ValueError):
         "{{ ref | float(1) }}", "{{ [ref] | max }}", "{{ ref | b64decode }}", "{{ ref | to_epoch }}", "{{ p.x }}", "{{ s }}",
     ],
 )  # fmt: skip
-def test_what_resolve_raises_passes_through(template: str, error: Exception) -> None:
+def test_an_error_of_resolve_passes_through_unchanged(template: str, error: Exception) -> None:
     def resolve(wanted: Any) -> Any:
         raise error
 
@@ -175,7 +175,7 @@ def test_without_a_resolver_a_reference_cannot_be_read_into() -> None:
         render("{{ ref.rows }}", Scope({"ref": REF}))
 
 
-def test_what_a_reference_is() -> None:
+def test_only_mappings_of_kind_result_ref_with_a_text_key_are_references() -> None:
     assert is_reference(REF)
     assert not is_reference({"kind": "table"})
     assert not is_reference("result_ref")
@@ -204,7 +204,7 @@ def test_mappings_of_the_shell_are_read_lazily() -> None:
 
 
 @pytest.mark.parametrize(("stored", "size"), [([], 2), ({}, 2), ("", 2), (0, 1), (False, 5), (None, 4)])
-def test_a_reference_to_nothing_is_as_false_as_nothing(stored: Any, size: int) -> None:
+def test_a_reference_to_an_empty_value_is_false(stored: Any, size: int) -> None:
     ref = {"kind": "result_ref", "store": "s3", "key": "1/empty", "size": size}
     scope = Scope({"x": ref, "y": {**ref, "size": 9_000}}, resolve=lambda r: stored if r is ref else [1])
     said = "{{ [not x, x or 'none', (x and 1) == x, 'full' if x else 'empty', not y, 'full' if y else 'empty'] }}"
@@ -225,7 +225,7 @@ def test_a_reference_to_nothing_is_as_false_as_nothing(stored: Any, size: int) -
         ("{{ [ref] | reject('true') | list }}", [REF]),
     ],
 )
-def test_whether_a_reference_is_null_is_known_without_loading_it(template: str, value: Any) -> None:
+def test_a_null_test_does_not_load_a_reference(template: str, value: Any) -> None:
     def resolve(wanted: Any) -> Any:
         assert isinstance(wanted, Pointer)
         return REF
@@ -234,6 +234,6 @@ def test_whether_a_reference_is_null_is_known_without_loading_it(template: str, 
 
 
 @pytest.mark.parametrize(("stored", "size", "name"), [(None, 4, "none"), (True, 4, "true"), (False, 5, "false")])
-def test_a_reference_to_null_true_or_false_is_that(stored: Any, size: int, name: str) -> None:
+def test_a_reference_to_null_true_or_false_passes_the_test_for_it(stored: Any, size: int, name: str) -> None:
     scope = Scope({"x": {"kind": "result_ref", "store": "s3", "key": "1/small", "size": size}}, resolve=lambda _: stored)
     assert render(f"{{{{ [x is {name}, [x] | select('{name}') | list | length] }}}}", scope) == [True, 1]

@@ -51,7 +51,7 @@ DERIVED = [
 
 
 @pytest.mark.parametrize("template", DERIVED)
-def test_whatever_is_made_from_a_secret_is_a_secret(template: str) -> None:
+def test_every_value_made_from_a_secret_is_a_secret(template: str) -> None:
     result = render(template, SCOPE)
     assert contains_secret(result)
     shown = f"{mask(result)} {result} {result!r} {mask([result])}"
@@ -63,7 +63,7 @@ def test_whatever_is_made_from_a_secret_is_a_secret(template: str) -> None:
     "template",
     ["{{ ctx.plain }}", "{{ ctx.mixed[0] }}", "{{ ctx.mixed | length }}", "{{ keychain | list }}", "{{ steps.login.status }}"],
 )
-def test_what_does_not_read_a_secret_is_plain(template: str) -> None:
+def test_a_template_that_reads_no_secret_gives_a_plain_value(template: str) -> None:
     assert not contains_secret(render(template, SCOPE))
 
 
@@ -90,7 +90,7 @@ def test_only_the_fields_that_read_a_secret_are_tainted() -> None:
         "{{ keychain.token | parse_datetime('%Y') }}", "{{ keychain.token[ctx] }}",
     ],
 )  # fmt: skip
-def test_errors_do_not_tell_a_secret(template: str) -> None:
+def test_errors_do_not_reveal_a_secret(template: str) -> None:
     with pytest.raises(TemplateError) as caught:
         render(template, SCOPE)
     error = caught.value

@@ -100,7 +100,7 @@ def test_reads_know_their_places() -> None:
     )
 
 
-def test_what_is_one_expression() -> None:
+def test_only_a_single_output_block_is_an_expression() -> None:
     for source in ("{{ a }}", " {{ a }}\n", "{{- a -}}", "{{ {'a': {}} }}", "{{ '}}' }}", "{{ a }}{# note #}"):
         assert compile_text(source).is_expression, source
     for source in (

@@ -90,7 +90,7 @@ def test_rows_by_reference_are_loaded_when_they_are_read() -> None:
         ("{{ {'all': several} }}", {"all": SEVERAL}),
     ],
 )
-def test_the_data_is_there_as_it_is(template: str, value: Any) -> None:
+def test_views_leave_the_data_unchanged(template: str, value: Any) -> None:
     assert render(template, Scope(NAMES)) == value
 
 
@@ -117,7 +117,7 @@ OWN = {**RESPONSE, "status_code": "own", "body": None}
         ([1, 2], "{{ it.status_code is defined }}", False),
     ],
 )
-def test_what_the_data_has_goes_before_a_view_and_other_data_has_none(value: Any, template: str, seen: Any) -> None:
+def test_data_fields_take_precedence_over_views_and_other_data_has_none(value: Any, template: str, seen: Any) -> None:
     assert render(template, Scope({"it": value})) == seen
 
 
@@ -129,5 +129,5 @@ def test_views_of_secrets_are_secret() -> None:
 
 
 @pytest.mark.parametrize("name", ["command_", "command_00", "command_01", "command_99999", "command_x", "bodi"])
-def test_what_is_no_view_is_undefined(name: str) -> None:
+def test_an_unknown_view_is_undefined(name: str) -> None:
     assert render("{{ a[name] is defined or b[name] is defined }}", Scope({"a": TABLE, "b": RESPONSE, "name": name})) is False

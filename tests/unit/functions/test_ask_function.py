@@ -91,7 +91,7 @@ def test_a_boundary_that_the_log_does_not_hold_is_refused(ask_function: ModuleTy
     ],
     ids=str,
 )
-def test_what_is_no_ask_is_an_error(ask_function: ModuleType, odd: dict[str, Any]) -> None:
+def test_a_malformed_ask_is_an_error(ask_function: ModuleType, odd: dict[str, Any]) -> None:
     ask = encode_ask(ended())
     with pytest.raises(ValueError, match="not an ask"):
         ask_function.handler({**ask, **odd}, Context())
@@ -103,7 +103,7 @@ def test_a_record_of_the_stream_is_no_ask(ask_function: ModuleType) -> None:
         ask_function.handler({"Records": [{"eventSource": "aws:dynamodb", "dynamodb": {"NewImage": {}}}]}, Context())
 
 
-def test_what_cannot_be_answered_is_left_to_the_stream(ask_function: ModuleType) -> None:
+def test_an_ask_that_cannot_be_answered_is_left_to_the_stream(ask_function: ModuleType) -> None:
     ask = ended()
     control = control_wiring.control()
     control.store = Mock(wraps=control.store, append=Mock(side_effect=Unavailable("throttled")))

@@ -91,7 +91,7 @@ def test_an_execution_that_ended_the_router_delays_no_other_and_is_stuck_after_t
     assert sweeper.handler({}, Context())["looked"] == 0
 
 
-def test_the_sweeper_leaves_what_ended_it_to_the_router(
+def test_the_sweeper_leaves_an_execution_that_killed_it_to_the_router(
     function: Function, marks: Kept, deaths: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sweeper = process(function, "sweeper", marks, monkeypatch)

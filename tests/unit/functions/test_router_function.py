@@ -57,7 +57,7 @@ def before_commits(do: Callable[[str], object]) -> None:
     control.store = Mock(wraps=store, append=append)
 
 
-def test_an_execution_whose_routing_fails_is_woken_again_and_the_others_go_on(router: ModuleType) -> None:
+def test_an_execution_that_fails_to_route_is_woken_and_others_continue(router: ModuleType) -> None:
     bad, good = ended(), ended()
     control = control_wiring.control()
 
@@ -110,7 +110,7 @@ def test_a_record_of_odd_shape_leaves_the_others_of_its_batch_alone(
         assert bad in due()
 
 
-def test_what_there_is_no_time_for_is_woken_and_due(router: ModuleType) -> None:
+def test_executions_without_routing_time_left_are_woken_and_due(router: ModuleType) -> None:
     first, second = ended(), ended()
     context = Context(left_ms=5_000)
     assert router.handler({"Records": records()}, context) == {"batchItemFailures": []}
@@ -214,7 +214,7 @@ def test_the_commands_of_a_batch_leave_in_full_requests(router: ModuleType, monk
     assert all(len(control_wiring.control().load(x).runs) == 1 for x in executions)
 
 
-def test_executions_whose_commands_were_not_sent_are_woken(router: ModuleType) -> None:
+def test_executions_with_unsent_commands_become_due(router: ModuleType) -> None:
     executions = [ended(TWO) for _ in range(2)]
     batch = records()
     queue = json.loads(os.environ["COMMAND_QUEUES"])["default"]

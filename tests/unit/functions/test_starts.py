@@ -58,19 +58,19 @@ def said_by(program: str, function: str) -> str:
 @pytest.mark.one_in(3)
 @pytest.mark.untraced
 @pytest.mark.parametrize("function", ["router", "sweeper", "worker"])
-def test_who_serves_no_requests_loads_nothing_of_the_api(function: str) -> None:
+def test_functions_that_serve_no_requests_do_not_import_the_api(function: str) -> None:
     assert loaded(function) & (API | HEAVY) == set()
 
 
 @pytest.mark.one_in(4)
 @pytest.mark.untraced
 @pytest.mark.parametrize("function", ["admit", "router", "sweeper", "credentials"])
-def test_who_runs_no_tools_loads_nothing_of_the_data_plane(function: str) -> None:
+def test_functions_without_tools_do_not_import_the_data_plane(function: str) -> None:
     assert loaded(function) & (DATA_PLANE | HEAVY) == set()
 
 
 @pytest.mark.untraced
-def test_whoever_checks_signatures_parses_no_playbook_until_a_webhook_asks_for_it() -> None:
+def test_the_hooks_function_does_not_import_the_playbook_parser_at_start() -> None:
     assert loaded("hooks") & {*API, *DATA_PLANE, *HEAVY, "noetl_core.control.admit", "noetl_core.dsl.parse"} == set()
 
 
@@ -80,7 +80,7 @@ def test_functions_without_templates_do_not_load_jinja(function: str) -> None:
     assert loaded(function) & {"jinja2", "noetl_core.expr"} == set()
 
 
-def test_a_worker_has_loaded_what_it_runs_before_its_first_command() -> None:
+def test_a_worker_imports_its_runner_before_its_first_command() -> None:
     assert "noetl_core.worker.runner" in loaded("worker")
 
 

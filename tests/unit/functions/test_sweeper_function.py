@@ -58,7 +58,7 @@ def test_a_broken_execution_with_a_letter_stops_neither_the_sweep_nor_the_letter
     assert sweeper.handler({}, Context())["looked"] == 0
 
 
-def test_what_there_is_no_time_for_is_handed_to_the_router(function: Function) -> None:
+def test_executions_without_sweeping_time_left_are_handed_to_the_router(function: Function) -> None:
     sweeper = function("sweeper")
     started = overdue(25)
     control = control_wiring.control()

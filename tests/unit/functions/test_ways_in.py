@@ -111,7 +111,7 @@ def test_webhooks_delivered_twice_are_one_execution_each(stack: Function, count:
     assert {head.execution_id for head in control().index.heads(limit=1_000)} == set(told)
 
 
-def test_a_webhook_that_validates_answers_what_its_playbook_cannot_start_with(stack: Function) -> None:
+def test_a_validating_webhook_answers_422_to_an_invalid_payload(stack: Function) -> None:
     validated = PLAYBOOK.replace("credential: hooks/github}", "credential: hooks/github, respond: validated}").replace(
         "workload: {n: null}", "workload: {n: null, x-schema: {type: object, properties: {n: {type: number}}}}"
     )
@@ -227,7 +227,7 @@ def test_the_log_has_neither_bodies_nor_signatures(stack: Function, caplog: pyte
     assert [line["id"] for line in lines(caplog, "taken")] == ["1"]
 
 
-def test_an_event_a_message_and_an_upload_start_what_takes_them_once(stack: Function) -> None:
+def test_repeated_events_messages_and_uploads_start_one_execution_each(stack: Function) -> None:
     admit, bucket = stack("admit"), os.environ["INBOX_BUCKET"]
     event = {"id": "e1", "source": "shop", "detail-type": "Placed", "time": "2026-11-22T18:43:48Z", "detail": {"n": 1}}
     client("s3").put_object(Bucket=bucket, Key="uploads/in/a b.json", Body=b'{"n": 3}')
@@ -246,7 +246,7 @@ def test_a_message_of_a_queue_that_nothing_reads_stays_there(stack: Function) ->
     assert answer == {"batchItemFailures": [{"itemIdentifier": "m-7"}]}
 
 
-def test_a_bucket_that_the_stack_may_not_read_is_said_on_the_list_of_the_refused(
+def test_an_upload_from_an_unreadable_bucket_is_listed_as_refused(
     stack: Function,
 ) -> None:
     admit = stack("admit")

@@ -146,9 +146,7 @@ def test_a_message_that_does_not_read_fails_alone(worker: ModuleType) -> None:
     assert ended(executions) == set(executions)
 
 
-def test_a_task_that_does_not_hear_that_its_time_is_over_does_not_take_the_answer_of_the_others(
-    worker: ModuleType, handle_by: Replaced
-) -> None:
+def test_a_task_that_ignores_its_deadline_fails_alone_in_its_batch(worker: ModuleType, handle_by: Replaced) -> None:
     executions = started(3)
     over = threading.Event()
 
@@ -182,7 +180,7 @@ def slow_first(handle_by: Replaced, let_go: threading.Event) -> list[str]:
 
 
 @pytest.mark.nightly
-def test_what_computes_goes_to_another_worker_while_one_at_work_takes_long(worker: ModuleType, handle_by: Replaced) -> None:
+def test_waiting_computations_go_to_other_workers_while_one_runs_long(worker: ModuleType, handle_by: Replaced) -> None:
     """Not at the end of the invocation: the long one may take a quarter of an hour."""
     started(10, COMPUTES)
     let_go = threading.Event()
@@ -220,7 +218,7 @@ def test_a_command_that_failed_often_becomes_a_dead_letter_soon(worker: ModuleTy
     assert paused == [worker.RETRY_AFTER_S, worker.RETRY_AFTER_S, worker.LAST_RETRIES_S]
 
 
-def test_a_takeover_that_finds_no_worker_for_itself_shares_one_in_the_end(worker: Any, handle_by: Replaced) -> None:
+def test_a_takeover_shares_a_worker_after_several_tries_for_its_own(worker: Any, handle_by: Replaced) -> None:
     started(1)
     shares: list[str] = []
 

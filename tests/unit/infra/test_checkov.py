@@ -38,7 +38,7 @@ def found(template: Path) -> set[str]:
 
 
 @pytest.mark.nightly
-def test_what_checkov_finds_is_explained_and_what_is_explained_is_found(tmp_path: Path) -> None:
+def test_every_checkov_finding_is_explained_and_every_explanation_is_needed(tmp_path: Path) -> None:
     template = tmp_path / "template.json"
     resources = deployed(PythonPool="yes")
     template.write_text(json.dumps({"AWSTemplateFormatVersion": "2010-09-09", "Resources": resources}))

@@ -20,14 +20,14 @@ ON = {
 PAGES, SETTINGS = "/console/{proxy+}", "/console/settings.json"
 
 
-def test_by_default_there_is_nothing_of_it() -> None:
+def test_the_template_has_no_console_by_default() -> None:
     assert not [name for name in deployed() if "Console" in name]
     (api,) = of_type("AWS::ApiGateway::RestApi").values()
     assert not [path for path in api["Body"]["paths"] if "console" in path]
     assert "MinimumCompressionSize" not in api
 
 
-def test_with_it_the_api_changes_by_its_two_routes_alone() -> None:
+def test_the_console_adds_only_its_two_routes_to_the_api() -> None:
     (api,) = of_type("AWS::ApiGateway::RestApi", **ON).values()
     (without,) = of_type("AWS::ApiGateway::RestApi", **{**ON, "Console": "no"}).values()
     paths = api["Body"]["paths"]
@@ -76,7 +76,7 @@ def test_the_gateway_sends_the_headers_of_the_local_server(sign_in: str, connect
         assert {n.removeprefix(prefix) for n in answer["responseParameters"]} <= set(declared)
 
 
-def test_what_pages_are_told_has_no_secret_in_it() -> None:
+def test_the_settings_of_the_pages_hold_no_secret() -> None:
     (api,) = of_type("AWS::ApiGateway::RestApi", **ON).values()
     said = api["Body"]["paths"][SETTINGS]["get"]["x-amazon-apigateway-integration"]["responses"]["default"]
     assert json.loads(said["responseTemplates"]["application/json"]) == {

@@ -140,7 +140,7 @@ def all_providers() -> Mapping[str, list[str]]:
     ],
     ids=["functions and layer", "command line", "infrastructure", "tests"],
 )
-def test_what_is_imported_is_declared(folders: list[str], declared: set[str]) -> None:
+def test_every_imported_package_is_declared(folders: list[str], declared: set[str]) -> None:
     missing = {
         name: where
         for name, where in imported(*folders).items()
@@ -152,7 +152,7 @@ def test_what_is_imported_is_declared(folders: list[str], declared: set[str]) ->
     assert missing == {}
 
 
-def test_what_is_declared_is_used() -> None:
+def test_every_declared_package_is_used() -> None:
     runtime = imported("layers/noetl_core/noetl_core", "functions", "cli", "infra")
     assert RUNTIME - set(runtime) - set(READ_BY_PYTHON) == set()
     assert STACK - set(runtime) - set(USED_WITHOUT_IMPORT) == set()
@@ -165,7 +165,7 @@ def test_what_is_declared_is_used() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(PLUGINS))
-def test_a_plugin_declares_what_it_imports(name: str) -> None:
+def test_a_plugin_declares_every_package_it_imports(name: str) -> None:
     project = tomllib.loads((PLUGINS[name] / "pyproject.toml").read_text())["project"]
     assert set(imported(str(PLUGINS[name].relative_to(ROOT) / "src"))) <= names(project["dependencies"])
 
@@ -176,7 +176,7 @@ def test_the_requirements_of_the_layer_and_the_workers_are_the_projects() -> Non
     assert sorted(groups["layer"] + groups["worker"]) == sorted(wanted)
 
 
-def test_the_embedded_stack_without_its_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_noetl_up_without_its_extra_names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [n for n in sys.modules if n.startswith(("noetl_infra", "samtranslator"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "samtranslator", None)

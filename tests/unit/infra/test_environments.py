@@ -82,7 +82,7 @@ def test_an_environment_that_does_not_start_leaves_the_others_at_work(runtime: A
 
 
 @pytest.mark.nightly
-def test_what_did_not_start_is_started_by_the_next_invocation(call: Any, broken: Any) -> None:
+def test_an_environment_that_failed_to_start_starts_with_the_next_invocation(call: Any, broken: Any) -> None:
     broken.touch()
     assert call()["error"]
     broken.unlink()
@@ -113,7 +113,7 @@ def test_a_killed_process_is_followed_by_another(call: Any) -> None:
     assert answers[-1]["body"] != first and "error" not in answers[-1]
 
 
-def test_what_a_deployment_ended_while_it_started_leaves_no_process_behind(runtime: Any, call: Any) -> None:
+def test_a_process_overtaken_by_a_deployment_while_starting_is_ended(runtime: Any, call: Any) -> None:
     spawn = runtime.Worker._spawn
 
     def overtaken(worker: Any) -> None:

@@ -57,7 +57,7 @@ def test_foreign_hosts_and_pages_are_refused(headers: dict[str, str]) -> None:
     assert refusal(headers)
 
 
-def test_a_name_that_was_given_is_this_machine_too() -> None:
+def test_a_configured_host_name_counts_as_this_machine() -> None:
     assert refusal({"host": "devbox:4566"}, frozenset({"devbox"})) == ""
 
 
@@ -80,7 +80,7 @@ def exchanged(headers: dict[str, str], kind: str = "http") -> tuple[list[str], l
     return seen, sent
 
 
-def test_what_is_refused_does_not_reach_the_stack_and_is_told_why() -> None:
+def test_a_refused_request_does_not_reach_the_stack_and_gets_the_reason() -> None:
     seen, sent = exchanged({"Host": "127.0.0.1:4566", "Origin": "https://evil.example", "Content-Type": "text/plain"})
     assert seen == []
     assert sent[0]["status"] == 403

@@ -92,7 +92,7 @@ def test_only_the_worker_reaches_the_libraries_of_its_package() -> None:
     assert "noetl_core.tools.duckdb.tool" in reached(ROOT / "functions" / "worker" / "app.py")
 
 
-def test_what_is_left_out_is_there_and_is_named_once() -> None:
+def test_excluded_paths_exist_and_are_listed_once() -> None:
     excluded = [line for line in (LAYER / "exclude.txt").read_text().splitlines() if not line.startswith("#")]
     assert [path for path in excluded if not (CORE / path).exists()] == []
     assert excluded == sorted(set(excluded))
@@ -151,7 +151,7 @@ def test_sam_builds_the_same_layer(tmp_path: Path) -> None:
     } == here
 
 
-def test_a_machine_without_the_functions_python_is_told_what_to_install(tmp_path: Path) -> None:
+def test_a_build_without_the_functions_python_names_the_install_command(tmp_path: Path) -> None:
     done = built_by_sam(tmp_path, "exit 1", "3.99")
     assert done.returncode != 0
     assert "Python 3.99, the functions' own, compiles the layer" in done.stderr and "uv python install 3.99" in done.stderr

@@ -177,7 +177,7 @@ for service in SERVICES:
 
 
 @pytest.mark.nightly
-def test_botocore_makes_every_request_of_its_services_from_what_the_layer_leaves_of_their_descriptions(layer: Path) -> None:
+def test_botocore_makes_every_request_from_the_layers_reduced_service_descriptions(layer: Path) -> None:
     ask = f"import sys; sys.path[:0] = [{str(layer / 'python')!r}]\nSERVICES = {sorted(build.SERVICES)!r}\n{EVERY_REQUEST}"
     done = subprocess.run([sys.executable, "-S", "-B", "-c", ask], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("", "")
@@ -248,7 +248,7 @@ def test_only_elf_libraries_are_cut(tmp_path: Path) -> None:
     assert other.read_bytes() == b"\xcf\xfa\xed\xfe whatever macOS has"
 
 
-def test_what_is_linked_elsewhere_stays_as_it_is(tmp_path: Path) -> None:
+def test_hard_linked_files_outside_the_layer_stay_unchanged(tmp_path: Path) -> None:
     """Installers link files of their cache into a folder: what changes them in place changes every environment."""
     folder, cache = tmp_path / "python", tmp_path / "cache.json"
     data = folder / "botocore" / "data"

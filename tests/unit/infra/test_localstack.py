@@ -40,9 +40,9 @@ def attributes_read(value: Any, true: Callable[[str], bool]) -> Iterator[str]:
 
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("parameters", CHOICES, ids=lambda p: "+".join(p) or "defaults")
-def test_what_conditions_leave_out_reads_nothing_that_they_leave_out(parameters: Mapping[str, str]) -> None:
-    """LocalStack reads the properties of every resource, and only then whether it is to be made; an attribute of one that is not ends the
-    deployment. CloudFormation does not read them."""
+def test_resources_left_out_by_conditions_read_no_other_left_out_resource(parameters: Mapping[str, str]) -> None:
+    """LocalStack evaluates the properties of every resource before its condition, and the deployment fails on an attribute of a
+    resource that is left out. CloudFormation does not evaluate them."""
     template, true = translated(**parameters), conditions(**parameters)
     left_out = {name for name, r in template["Resources"].items() if "Condition" in r and not true(r["Condition"])}
     read = {

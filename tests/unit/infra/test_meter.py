@@ -20,5 +20,5 @@ def test_only_reports_are_billed(line: str, expected: float | None) -> None:
     assert billed_ms(line) == expected
 
 
-def test_what_was_used_between_two_looks() -> None:
+def test_usage_between_two_readings_is_their_difference() -> None:
     assert Used(5, 120.0) - Used(2, 100.0) == Used(3, 20.0)

@@ -105,7 +105,7 @@ def owned() -> dict[str, str]:
     return {name: resource["Type"] for name, resource in deployed(**STACK).items()}
 
 
-def test_every_type_of_resource_is_one_that_tools_name_or_says_why_not() -> None:
+def test_every_resource_type_is_reachable_by_tools_or_listed_with_a_reason() -> None:
     assert set(owned().values()) == set(REACHED) | set(NOT_NAMED)
     assert not set(REACHED) & set(NOT_NAMED)
 
@@ -161,7 +161,7 @@ def calls(kind: str) -> Iterator[tuple[str, str | None]]:
             yield from product([action], KEYS if kind == "AWS::DynamoDB::Table" else [None])
 
 
-def test_what_parameters_open_by_a_wildcard_opens_nothing_of_the_stacks_own() -> None:
+def test_wildcards_in_parameters_do_not_open_resources_of_the_stack() -> None:
     """The role permits there only the worker's own actions, which the worker refuses to tools before the call."""
     reached = {name: kind for name, kind in owned().items() if kind in REACHED}
     assert set(reached.values()) == set(REACHED)
@@ -187,8 +187,8 @@ def _opens_nothing(name: str, kind: str) -> None:
     assert tried, name
 
 
-def test_what_is_not_the_stacks_own_is_open_as_its_parameter_says() -> None:
-    """The canary sings: the same calls on a stranger's resources are permitted."""
+def test_parameters_open_resources_outside_the_stack() -> None:
+    """The counter-check: the same calls are permitted on resources that are not of the stack."""
     for action, (kind, name) in {
         "s3:PutObject": ("AWS::S3::Bucket", "reports/a"),
         "dynamodb:Scan": ("AWS::DynamoDB::Table", "stock/index/by_name"),

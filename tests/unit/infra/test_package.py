@@ -81,7 +81,7 @@ def test_an_interpreter_takes_the_bytecode_of_a_layer(tmp_path: Path) -> None:
     assert "control_wiring.py is stale" not in told
 
 
-def test_a_distribution_becomes_a_layer_whose_entry_points_name_its_kinds() -> None:
+def test_a_distribution_becomes_a_layer_with_entry_points_for_its_kinds() -> None:
     package = tools(str(ROOT / "tests" / "conformance" / "scripted_tool"))
     with zipfile.ZipFile(io.BytesIO(package.body)) as archive:
         entry_points = next(n for n in archive.namelist() if n.endswith("entry_points.txt"))
@@ -201,7 +201,7 @@ def test_a_folder_of_tools_becomes_a_layer_for_another_platform() -> None:
     assert "python/noetl_scripted.py" in inside or any(n.startswith("python/noetl_scripted") for n in inside)
 
 
-def test_the_layer_is_compiled_by_the_python_of_the_functions_or_says_that_there_is_none(tmp_path: Path) -> None:
+def test_compiling_a_layer_without_the_functions_python_raises_missing_packages(tmp_path: Path) -> None:
     with pytest.raises(
         MissingPackages, match=r"(?s)Python 3\.99, the functions' own, compiles the layer.*uv python install 3\.99"
     ):
@@ -216,7 +216,7 @@ def test_the_layer_is_compiled_by_the_python_of_the_functions_or_says_that_there
         ("noetl-sample==9", "cannot install noetl-sample==9"),
     ],
 )
-def test_a_file_whose_packages_cannot_be_had_is_refused(tmp_path: Path, index_here: None, text: str, said: str) -> None:
+def test_requirements_that_cannot_be_installed_are_refused(tmp_path: Path, index_here: None, text: str, said: str) -> None:
     file = tmp_path / "requirements.txt"
     file.write_text(text)
     with pytest.raises(MissingPackages, match=said):

@@ -53,7 +53,7 @@ DAY_S = 86_400
         ("RetentionDays", ["30", "365"], ["0", "31"]),
     ],
 )
-def test_a_parameter_takes_what_aws_takes_and_nothing_else(name: str, good: list[str], bad: list[str]) -> None:
+def test_a_parameter_accepts_only_values_that_aws_accepts(name: str, good: list[str], bad: list[str]) -> None:
     assert [value for value in good if not takes(name, value)] == []
     assert [value for value in bad if takes(name, value)] == []
 
@@ -99,10 +99,10 @@ def test_results_outlive_every_execution_and_its_log_whatever_the_retention(days
     [({}, {"ApiAuth": "JWT"}), ({}, {"CallbackAuth": "TOKEN"}), ({"StageName": "v1"}, {"StageName": "v2"})],
     ids=["ApiAuth", "CallbackAuth", "StageName"],
 )
-def test_an_api_whose_parameters_changed_is_deployed_to_its_stage(
+def test_a_changed_api_parameter_creates_a_new_deployment_for_the_stage(
     monkeypatch: pytest.MonkeyPatch, before: dict[str, str], after: dict[str, str]
 ) -> None:
-    """A stage shows what its deployment shows, and CloudFormation makes a deployment for a new logical id alone."""
+    """A stage serves its deployment, and CloudFormation creates a new deployment only for a new logical id."""
     now = time.time()
 
     def deployment(parameters: dict[str, str], at: float) -> str:
@@ -118,7 +118,7 @@ def test_an_api_whose_parameters_changed_is_deployed_to_its_stage(
 
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("parameters", CHOICES, ids=lambda p: "+".join(p) or "defaults")
-def test_nothing_refers_to_what_does_not_exist(parameters: dict[str, str]) -> None:
+def test_resources_refer_only_to_existing_resources(parameters: dict[str, str]) -> None:
     resources = deployed(**parameters)
     named = set(re.findall(r"\$\{([A-Za-z][A-Za-z0-9]*)[.}]", json.dumps(resources)))
     assert named <= set(resources), named - set(resources)
@@ -138,7 +138,7 @@ def test_two_stacks_of_an_account_share_neither_layer_nor_metrics_nor_dashboard(
 
 
 @pytest.mark.parametrize("function", ["WorkerFunction", "PythonWorkerFunction"])
-def test_workers_have_the_storage_the_network_and_the_concurrency_that_parameters_say(function: str) -> None:
+def test_workers_get_storage_network_and_concurrency_from_parameters(function: str) -> None:
     plain = of_type("AWS::Lambda::Function", PythonPool="yes")[function]
     asked = {"WorkerStorage": "2048", "SubnetIds": "subnet-0a,subnet-0b", "SecurityGroupIds": "sg-0a", "WorkerReserved": "60"}
     made = of_type("AWS::Lambda::Function", PythonPool="yes", **asked)[function]
@@ -147,7 +147,7 @@ def test_workers_have_the_storage_the_network_and_the_concurrency_that_parameter
     assert made["VpcConfig"] == {"SubnetIds": ["subnet-0a", "subnet-0b"], "SecurityGroupIds": ["sg-0a"]}
 
 
-def test_the_control_plane_is_given_concurrency_of_its_own_where_asked() -> None:
+def test_the_control_plane_reserves_concurrency_only_if_control_reserved_is_set() -> None:
     reserved = {
         name: f.get("ReservedConcurrentExecutions") for name, f in of_type("AWS::Lambda::Function", ControlReserved="20").items()
     }
@@ -170,7 +170,7 @@ def test_access_logs_name_the_route_and_not_the_path() -> None:
     assert "AccessLogSetting" not in plain
 
 
-def test_functions_name_an_endpoint_only_where_they_are_given_one() -> None:
+def test_functions_have_an_endpoint_variable_only_if_one_is_configured() -> None:
     """An emulator tells its functions where it is; a name without a value would hide that."""
 
     def endpoints(**parameters: str) -> set[str | None]:
@@ -182,7 +182,7 @@ def test_functions_name_an_endpoint_only_where_they_are_given_one() -> None:
 
 
 @pytest.mark.parametrize("service", ["dynamodb", "sqs", "s3", "secretsmanager", "kms"])
-def test_an_empty_endpoint_in_the_environment_is_none(monkeypatch: pytest.MonkeyPatch, service: str) -> None:
+def test_an_empty_endpoint_variable_leaves_the_default_endpoint_of_aws(monkeypatch: pytest.MonkeyPatch, service: str) -> None:
     """A declaration for `sam local` may leave the name empty elsewhere. botocore then uses AWS's own endpoint."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", "")
     made = boto3.client(service, region_name="us-east-1", aws_access_key_id="none", aws_secret_access_key="none")  # type: ignore[call-overload]

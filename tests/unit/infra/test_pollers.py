@@ -44,7 +44,7 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         yield found
 
 
-def test_a_stream_is_looked_at_beside_the_queues(runtime: Any) -> None:
+def test_streams_are_polled_in_parallel_with_the_queues(runtime: Any) -> None:
     svc = Services()
     hurry(svc, runtime)
     assert svc.looks.acquire(timeout=20)
@@ -52,7 +52,7 @@ def test_a_stream_is_looked_at_beside_the_queues(runtime: Any) -> None:
     svc.let_go.release(100)
 
 
-def test_a_record_wakes_whoever_looks_at_streams_and_at_queues(runtime: Any) -> None:
+def test_a_record_wakes_the_pollers_of_streams_and_of_queues(runtime: Any) -> None:
     svc = Services()
     svc.let_go.release(100)
     hurry(svc, runtime, look_s=600.0)
@@ -62,7 +62,7 @@ def test_a_record_wakes_whoever_looks_at_streams_and_at_queues(runtime: Any) -> 
     assert svc._esm_wake.is_set()
 
 
-def test_a_look_that_fails_is_not_the_last(runtime: Any) -> None:
+def test_polling_continues_after_a_poll_that_fails(runtime: Any) -> None:
     svc, looks, failed = Services(), threading.Semaphore(0), list[int]()
 
     def fail() -> bool:

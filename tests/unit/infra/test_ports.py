@@ -23,9 +23,7 @@ def taken() -> Iterator[int]:
         yield int(listening.getsockname()[1])
 
 
-def test_a_port_that_is_named_and_in_use_fails_and_says_what_to_do(
-    taken: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_named_port_in_use_fails_with_a_remedy(taken: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_HOME", str(tmp_path))
     with pytest.raises(StackDown, match=f"port {taken} is in use: name another one with --port, or leave --port out"):
         up.up(port=taken)

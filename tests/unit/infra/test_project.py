@@ -29,7 +29,7 @@ def commands(workflow: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))
-def test_what_a_document_tells_to_make_can_be_made(document: Path) -> None:
+def test_make_targets_named_in_a_document_exist(document: Path) -> None:
     told = set(re.findall(r"(?:`|^)make ([a-z][a-z0-9-]*)", document.read_text(), re.MULTILINE))
     assert told - TARGETS == set()
 
@@ -46,7 +46,7 @@ def test_the_workflows_are_workflows() -> None:
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda p: p.name)
-def test_what_a_workflow_runs_is_there(workflow: Path) -> None:
+def test_targets_executables_and_files_of_a_workflow_exist(workflow: Path) -> None:
     assert commands(workflow)
     for command in commands(workflow):
         assert set(re.findall(r"\bmake ([a-z0-9-]+)", command)) <= TARGETS
@@ -86,8 +86,8 @@ def test_the_version_stands_in_one_place() -> None:
     assert released[0] == "Unreleased" or released[0].startswith(noetl_core.__version__)
 
 
-def test_a_newcomers_instructions_name_what_there_is() -> None:
-    """Modules in CONTRIBUTING.md are named as in noetl_core, or from the top; and the test that it shows selects some."""
+def test_files_tests_and_modules_named_in_contributing_exist() -> None:
+    """CONTRIBUTING.md names paths from noetl_core or from the root, and the `-k` of its example selects a test."""
     text = (ROOT / "CONTRIBUTING.md").read_text()
     named = re.findall(
         r"`((?:dsl|engine|events|expr|control|worker|tools|adapters|plugins|cli|infra|tests|layers)/[\w./]+)`", text

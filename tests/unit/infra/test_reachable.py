@@ -29,7 +29,7 @@ def service(said: bytes = b"x" * SIZE) -> Iterator[str]:
         yield url_of(server)
 
 
-def test_what_listens_on_loopback_answers_at_the_other_address_until_the_block_ends() -> None:
+def test_a_loopback_service_is_reachable_at_the_other_address_within_the_block() -> None:
     with service() as endpoint:
         with reachable(endpoint, "127.0.0.2") as seen_as:
             assert seen_as == endpoint.replace("127.0.0.1", "127.0.0.2")
@@ -41,7 +41,7 @@ def test_what_listens_on_loopback_answers_at_the_other_address_until_the_block_e
 
 
 @pytest.mark.parametrize("engine", ["tcp://127.0.0.1:1", "unix:///nowhere/engine.sock"])
-def test_without_a_container_engine_one_is_told_what_to_do(engine: str) -> None:
+def test_a_missing_container_engine_is_reported_with_advice(engine: str) -> None:
     with pytest.raises(NoEngine, match="set DOCKER_HOST"):
         gateway(engine)
 

@@ -41,7 +41,7 @@ def test_the_layer_and_the_workers_package_are_installed_from_the_lock(group: st
     assert (folder / "requirements.txt").read_text() == locked
 
 
-def test_the_workers_package_has_what_the_layer_lacks() -> None:
+def test_the_worker_package_holds_only_libraries_that_the_layer_lacks() -> None:
     assert names(WORKER) == {"duckdb", "psycopg", "psycopg-binary"}
     assert names(WORKER) & names(LAYER) == set()
 
@@ -74,7 +74,7 @@ def test_libraries_are_built_for_the_runtime_and_the_architecture_that_parameter
     assert f'--requirement "{BUILT[resource]}/requirements.txt"' in told
 
 
-def test_nothing_else_can_say_what_the_layer_is_built_for() -> None:
+def test_only_sam_parameters_set_the_build_target_of_the_layer() -> None:
     assert not re.search(r"\?=|LAYER_", (LAYER / "Makefile").read_text())
     for environment, commands in tomllib.loads((ROOT / "samconfig.toml").read_text()).items():
         if environment != "version":

@@ -117,7 +117,9 @@ def refused(function: str, calls: list[ApiCall], **parameters: str) -> set[ApiCa
         ("SweeperFunction", ("sweeper schedule",)),
     ],
 )
-def test_a_role_allows_what_its_function_does(cloud: None, calls: list[ApiCall], function: str, events: tuple[str, ...]) -> None:
+def test_each_role_allows_every_api_call_of_its_function(
+    cloud: None, calls: list[ApiCall], function: str, events: tuple[str, ...]
+) -> None:
     if function != "AdmitFunction":
         sample.call("admit", "api_start")
     if function in ("RouterFunction", "SweeperFunction"):
@@ -142,7 +144,7 @@ workflow: [{step: only, tool: {kind: noop}}]
 """
 
 
-def test_the_role_for_webhooks_allows_what_validates_a_request(cloud: None, calls: list[ApiCall]) -> None:
+def test_the_webhook_role_allows_the_calls_that_validate_a_request(cloud: None, calls: list[ApiCall]) -> None:
     body = json.dumps({"playbook": VALIDATED})
     sample.app("admit").handler({**sample.event("api_start"), "path": "/api/playbooks", "body": body}, sample.Context())
     hooks, read = sample.app("hooks"), set()
@@ -156,7 +158,7 @@ def test_the_role_for_webhooks_allows_what_validates_a_request(cloud: None, call
     assert read == {"about", "p", "d"}
 
 
-def test_the_role_for_webhooks_allows_what_counts_a_request(cloud: None, calls: list[ApiCall]) -> None:
+def test_the_webhook_role_allows_the_calls_that_count_a_request(cloud: None, calls: list[ApiCall]) -> None:
     body = json.dumps({"playbook": VALIDATED})
     sample.app("admit").handler({**sample.event("api_start"), "path": "/api/playbooks", "body": body}, sample.Context())
     made = hmac.new(b"s3cret", b"{}", "sha256").hexdigest()
@@ -176,7 +178,9 @@ def test_the_role_for_webhooks_allows_what_counts_a_request(cloud: None, calls: 
     [(True, {"s3:GetObjectVersion"}), (False, {"s3:GetObjectVersion", "s3:PutObject", "s3:DeleteObject"})],
     ids=["taken", "moved aside"],
 )
-def test_admit_may_do_with_an_upload_what_it_does(cloud: None, calls: list[ApiCall], known: bool, does: set[str]) -> None:
+def test_the_admit_role_allows_the_calls_that_handle_an_upload(
+    cloud: None, calls: list[ApiCall], known: bool, does: set[str]
+) -> None:
     deliver = sample.upload()
     if known:
         start = sample.event("api_start")
@@ -195,7 +199,7 @@ def test_a_call_beyond_a_role_is_found(cloud: None, calls: list[ApiCall]) -> Non
     assert {"dynamodb:PutItem m", "dynamodb:PutItem due", "sqs:SendMessage ${CommandQueue.Arn}"} <= beyond
 
 
-def test_an_execution_in_the_pool_without_rights_needs_none_of_them(cloud: None, calls: list[ApiCall]) -> None:
+def test_an_execution_in_the_python_pool_calls_neither_secrets_nor_keys(cloud: None, calls: list[ApiCall]) -> None:
     sample.call("admit", "api_start")
     calls.clear()
     sample.call("worker", "command")
@@ -247,8 +251,8 @@ def message(body: Mapping[str, Any]) -> dict[str, Any]:
     return event
 
 
-def test_what_callers_and_operators_ask_for_is_within_the_role_of_admit(keys: None, calls: list[ApiCall]) -> None:
-    """Lists by status and path read the indexes, operating writes gates and heads, what fails is moved aside."""
+def test_the_admit_role_allows_the_calls_of_callers_and_operators(keys: None, calls: list[ApiCall]) -> None:
+    """Lists by status and path read the indexes; pausing, resuming, cancelling and redriving write gates and heads."""
     asks("POST", "playbooks", {"playbook": SECRETIVE})
     execution_id = asks("POST", "executions", {"path": "team/reads"})["execution_id"]
     for path in ("executions", "playbooks", "playbooks/team/reads", "queue", "runtime"):
@@ -267,8 +271,8 @@ def test_what_callers_and_operators_ask_for_is_within_the_role_of_admit(keys: No
     assert refused("AdmitFunction", calls) == set()
 
 
-def test_what_a_worker_reads_to_use_a_credential_is_within_its_role(keys: None, calls: list[ApiCall]) -> None:
-    """The credential, and whether the playbook is registered under one of its paths."""
+def test_the_worker_role_allows_the_calls_that_read_a_credential(keys: None, calls: list[ApiCall]) -> None:
+    """The worker reads the credential, and whether the playbook is registered under one of the credential's paths."""
     secret = json.dumps({"data": {"token": "s3cret"}, "paths": ["team/*"]})
     client("secretsmanager").create_secret(Name="noetl/api", SecretString=secret)
     asks("POST", "playbooks", {"playbook": SECRETIVE})

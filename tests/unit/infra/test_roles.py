@@ -188,14 +188,14 @@ def test_a_function_writes_under_its_own_keys_alone(function: str, log: set[str]
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_whoever_reads_objects_of_a_bucket_is_told_which_are_missing(function: str) -> None:
-    """Without the right to list, S3 says "denied" of what is not there."""
+def test_functions_that_read_objects_of_a_bucket_may_list_the_bucket(function: str) -> None:
+    """Without the right to list, S3 answers "denied" if an object does not exist."""
     allowed = [(a, r) for s in statements(function, **EVERYTHING) for a in listed(s["Action"]) for r in listed(s["Resource"])]
     read = {re.sub(r"/.*", "", resource) for action, resource in allowed if action == "s3:GetObject"}
     assert read == {resource for action, resource in allowed if action == "s3:ListBucket" and "/" not in resource}
 
 
-def test_whoever_checks_signatures_reads_which_webhooks_there_are_and_playbooks_of_the_catalog() -> None:
+def test_the_hooks_function_reads_only_webhooks_and_playbooks_of_the_catalog() -> None:
     assert keys("HooksFunction", "${CatalogTable.Arn}", "dynamodb:GetItem") == {"about", "trigger#*", "p#*", "d#*"}
     assert keys("HooksFunction", "${CatalogTable.Arn}", "dynamodb:Query") == {"p#*", "d#*"}
     read = [a for s in statements("HooksFunction", **EVERYTHING) for a in listed(s["Action"]) if a.startswith(("dynamodb", "s3"))]

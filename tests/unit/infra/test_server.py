@@ -24,7 +24,7 @@ class Transport:
         return "close" in self.told
 
 
-def test_what_is_written_in_one_round_is_one_write() -> None:
+def test_writes_in_one_round_of_the_loop_become_one_write() -> None:
     under = Transport()
 
     async def answer() -> None:

@@ -41,14 +41,14 @@ def callers(**parameters: str) -> dict[str, str]:
     return {caller: called for caller, called in found.items() if not caller.startswith("SweeperFunction")}
 
 
-def test_without_it_functions_are_called_by_their_own_name() -> None:
+def test_without_snapstart_functions_are_called_by_their_own_name() -> None:
     functions = of_type("AWS::Lambda::Function", PythonPool="yes")
     assert not of_type("AWS::Lambda::Version", PythonPool="yes") and not of_type("AWS::Lambda::Alias", PythonPool="yes")
     assert [name for name, f in functions.items() if "SnapStart" in f or "DEPLOYMENT" in f["Environment"]["Variables"]] == []
     assert [c for c in callers(PythonPool="yes").values() if "Live" in c] == []
 
 
-def test_with_it_whatever_calls_a_function_calls_its_alias() -> None:
+def test_with_snapstart_every_caller_of_a_function_calls_its_alias() -> None:
     functions = of_type("AWS::Lambda::Function", **ON)
     assert {name for name, f in functions.items() if f.get("SnapStart") == {"ApplyOn": "PublishedVersions"}} == STARTED
     called = callers(**ON)
@@ -56,7 +56,7 @@ def test_with_it_whatever_calls_a_function_calls_its_alias() -> None:
     assert set(called.values()) == {"${" + f"{name}Live" + "}" for name in STARTED - {"AskFunction"}}
 
 
-def test_with_it_workers_call_the_alias_of_the_ask_function(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_snapstart_workers_call_the_alias_of_the_ask_function(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     monkeypatch.setattr(worker_wiring, "LambdaAsks", asked.append)
     for parameters in ({"Asks": "yes"}, {**ON, "Asks": "yes"}, {}):
@@ -81,8 +81,8 @@ def test_an_alias_is_of_the_version_that_has_the_snapshot_of_its_function() -> N
         assert versions[f"{function}Snapshot"]["FunctionName"] == alias["FunctionName"]
 
 
-def test_another_word_makes_other_versions_of_functions_that_it_has_changed() -> None:
-    """Lambda publishes no version of a function that is as it was; CloudFormation none whose properties are as they were."""
+def test_another_snapstart_word_makes_new_versions_of_changed_functions() -> None:
+    """Lambda publishes no version of an unchanged function, and CloudFormation none with unchanged properties."""
 
     def made(word: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         parameters = {**ON, "SnapStart": word}
@@ -108,7 +108,7 @@ def test_versions_without_the_python_pool_are_of_functions_that_exist() -> None:
 
 
 @pytest.mark.parametrize(("parameter", "refused"), [("LambdaRuntime", "python3.11"), ("WorkerStorage", "513")])
-def test_what_lambda_makes_no_snapshots_of_is_refused_at_once(parameter: str, refused: str) -> None:
+def test_parameters_that_lambda_cannot_snapshot_are_refused_by_the_template(parameter: str, refused: str) -> None:
     rule = source()["Rules"]["SnapshotsAreNotForAll"]
     assert rule["RuleCondition"] == {"Fn::Not": [{"Fn::Equals": [{"Ref": "SnapStart"}, ""]}]}
     assertions = {json.dumps(a["Assert"]): a["AssertDescription"] for a in rule["Assertions"]}

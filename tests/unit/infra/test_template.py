@@ -57,7 +57,7 @@ def test_the_python_pool_reads_no_secrets() -> None:
     assert not reads("PythonWorkerFunction")
 
 
-def test_of_the_control_plane_only_admit_reads_a_secret_and_only_the_signing_key() -> None:
+def test_admit_reads_the_signing_secret_and_other_control_functions_read_no_secret() -> None:
     for function in CONTROL:
         read = [s["Resource"] for s in statements(function) if "secretsmanager:GetSecretValue" in listed(s["Action"])]
         assert read == (["${SigningSecret}"] if function == "AdmitFunction" else [])
@@ -68,7 +68,7 @@ def test_the_credentials_function_touches_nothing_but_credentials() -> None:
     assert {a.partition(":")[0] for a in actions} == {"secretsmanager", "logs", "xray"}
 
 
-def test_the_stream_mapping_gives_up_on_a_record_in_the_end_and_says_so() -> None:
+def test_the_stream_mapping_limits_retries_and_has_a_failure_destination() -> None:
     (mapping,) = [m for m in of_type("AWS::Lambda::EventSourceMapping").values() if "StartingPosition" in m]
     assert mapping["StartingPosition"] == "TRIM_HORIZON"
     assert mapping["BisectBatchOnFunctionError"] is True
@@ -113,7 +113,9 @@ def test_functions_may_call_each_other_through_queues_without_end() -> None:
     [({}, [{"IAM"}]), ({"ApiAuth": "JWT"}, [{"JWT"}]), ({"ApiAuth": "NONE", "AWS::AccountId": "000000000000"}, [])],
     ids=["iam by default", "tokens of a user pool", "open, for an emulator"],
 )
-def test_every_method_of_the_api_asks_who_calls(parameters: dict[str, str], schemes: list[set[str]]) -> None:
+def test_every_api_method_except_webhooks_has_the_configured_authentication(
+    parameters: dict[str, str], schemes: list[set[str]]
+) -> None:
     (api,) = of_type("AWS::ApiGateway::RestApi", **parameters).values()
     body = api["Body"]
     asking = {path: methods for path, methods in body["paths"].items() if path != HOOKS}
@@ -124,7 +126,7 @@ def test_every_method_of_the_api_asks_who_calls(parameters: dict[str, str], sche
         assert body["securityDefinitions"][scheme]["x-amazon-apigateway-authtype"]
 
 
-def test_with_tokens_every_method_names_scopes_that_let_in_whoever_the_routes_behind_it_may_let_in() -> None:
+def test_each_jwt_method_accepts_the_scopes_that_its_routes_require() -> None:
     (api,) = of_type("AWS::ApiGateway::RestApi", ApiAuth="JWT").values()
     paths = api["Body"]["paths"]
 
@@ -150,7 +152,7 @@ def test_additional_tool_layers_reach_the_workers_alone(function: str) -> None:
     assert layers == [*core, *([mine, f"{mine}4"] if function in WORKERS else [])]
 
 
-def test_a_callback_may_be_opened_to_whoever_has_its_token_and_nothing_else_with_it() -> None:
+def test_token_auth_of_callbacks_opens_only_the_callback_and_webhook_paths() -> None:
     (api,) = of_type("AWS::ApiGateway::RestApi", CallbackAuth="TOKEN").values()
     paths = api["Body"]["paths"]
     opened = {(path, m) for path, methods in paths.items() for m, o in methods.items() if m != "options" and not o["security"]}
@@ -197,7 +199,7 @@ def test_each_queue_that_is_named_has_a_mapping_that_reports_single_failures() -
     assert all(mapped[name]["FunctionResponseTypes"] == ["ReportBatchItemFailures"] for name in queues)
 
 
-def test_who_registers_playbooks_knows_what_comes_in() -> None:
+def test_the_admit_function_knows_the_queues_event_sources_and_buckets_of_triggers() -> None:
     arn = "arn:aws:sqs:us-east-1:123456789012:orders"
     named = {
         "TriggerQueue": arn,
@@ -212,7 +214,7 @@ def test_who_registers_playbooks_knows_what_comes_in() -> None:
     assert "scans" in ways.buckets and len(ways.buckets) == 2, "and the inbox bucket"
 
 
-def test_functions_behind_the_api_know_how_it_asks_who_calls() -> None:
+def test_functions_behind_the_api_know_its_authentication_mode() -> None:
     for function in ("AdmitFunction", "CredentialsFunction"):
         assert of_type("AWS::Lambda::Function")[function]["Environment"]["Variables"]["API_AUTH"] == "IAM"
 
@@ -224,7 +226,7 @@ def test_the_gateway_traces_and_logs_no_path() -> None:
     assert "$context.path" not in json.dumps(stage)  # `$context.resourcePath` is the route's pattern
 
 
-def test_what_suspended_runs_sealed_is_opened_by_the_worker_alone() -> None:
+def test_only_the_worker_may_use_the_sealing_key() -> None:
     uses = {f for f in FUNCTIONS if any("SealingKey" in json.dumps(s) for s in statements(f))}
     assert uses == {"WorkerFunction"}
     assert of_type("AWS::KMS::Key")["SealingKey"]["EnableKeyRotation"] is True
@@ -232,7 +234,7 @@ def test_what_suspended_runs_sealed_is_opened_by_the_worker_alone() -> None:
 
 
 @pytest.mark.parametrize(("kind", "status", "code"), [("THROTTLED", "429", "throttled"), ("DEFAULT_5XX", "503", "unavailable")])
-def test_who_is_turned_away_by_the_gateway_is_told_when_to_come_again(kind: str, status: str, code: str) -> None:
+def test_gateway_refusals_carry_a_retry_after_header(kind: str, status: str, code: str) -> None:
     (api,) = of_type("AWS::ApiGateway::RestApi").values()
     answer = api["Body"]["x-amazon-apigateway-gateway-responses"][kind]
     assert answer["statusCode"] == status

@@ -55,7 +55,7 @@ def test_no_more_requests_than_the_machine_carries_are_at_work_at_once_and_all_a
     asyncio.run(crowd())
 
 
-def test_whose_turn_does_not_come_is_told_when_to_come_again() -> None:
+def test_a_request_without_a_turn_gets_429_with_retry_after() -> None:
     async def crowd() -> None:
         emulator = Emulator()
         app = Throttled(emulator, at_once=1, wait_s=0.01)
@@ -73,7 +73,7 @@ def test_whose_turn_does_not_come_is_told_when_to_come_again() -> None:
     asyncio.run(crowd())
 
 
-def test_what_functions_ask_of_the_emulator_waits_for_no_turn() -> None:
+def test_requests_from_functions_to_the_emulator_are_not_throttled() -> None:
     async def crowd() -> None:
         emulator = Emulator()
         app = Throttled(emulator, at_once=1, wait_s=0.01)

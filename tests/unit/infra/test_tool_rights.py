@@ -60,7 +60,9 @@ def test_by_default_tools_reach_nothing() -> None:
         ("ToolApis", "a1,b2", {"arn:*:execute-api:*:*:a1/*", "arn:*:execute-api:*:*:b2/*"}),
     ],
 )
-def test_a_parameter_opens_what_it_names_in_this_account_and_region(parameter: str, value: str, allowed: set[str]) -> None:
+def test_a_parameter_opens_the_resources_it_names_in_this_account_and_region(
+    parameter: str, value: str, allowed: set[str]
+) -> None:
     assert resources(**{parameter: value}) == allowed
     for statement in granted(**{parameter: value}):
         held = {"ToolBuckets": "aws:ResourceAccount", "ToolApis": "aws:RequestedRegion"}.get(parameter)
@@ -93,7 +95,7 @@ def test_a_role_is_handed_on_to_ecs_and_to_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("right", rights.RIGHTS, ids=lambda right: right.parameter)
-def test_the_worker_is_told_what_its_role_allows(right: rights.Right) -> None:
+def test_the_workers_environment_lists_the_resources_its_role_allows(right: rights.Right) -> None:
     environment = of_type("AWS::Lambda::Function", **ALL)["WorkerFunction"]["Environment"]["Variables"]
     assert environment[right.variable] == ALL[right.parameter]
 
@@ -107,7 +109,7 @@ def test_parameters_open_nothing_to_the_python_pool() -> None:
 
 
 @pytest.mark.parametrize("parameters", [{"PythonPool": "yes"}, {}, {"Console": "yes"}], ids=str)
-def test_the_worker_knows_what_is_the_engines_own(monkeypatch: pytest.MonkeyPatch, parameters: dict[str, str]) -> None:
+def test_the_worker_knows_the_engines_own_resources(monkeypatch: pytest.MonkeyPatch, parameters: dict[str, str]) -> None:
     functions = of_type("AWS::Lambda::Function", **parameters)
     for name, value in functions["WorkerFunction"]["Environment"]["Variables"].items():
         monkeypatch.setenv(name, value)

@@ -13,7 +13,7 @@ from noetl_infra.deploy import WrongParameter, check_parameters, write_numbers
     "given",
     [{}, {"ToolBuckets": "reports,raw-*"}, {"WorkerTimeout": "60", "ApiAuth": "JWT"}, {"ToolBuckets": "", "WorkerReserved": "0"}],
 )
-def test_what_the_template_takes_is_taken(given: dict[str, str]) -> None:
+def test_parameters_that_the_template_accepts_pass(given: dict[str, str]) -> None:
     check_parameters(given)
 
 
@@ -28,7 +28,7 @@ def test_what_the_template_takes_is_taken(given: dict[str, str]) -> None:
     ],
     ids=["unknown", "pattern", "choice", "range", "no number"],
 )
-def test_what_it_does_not_take_is_refused_and_said(given: dict[str, str], told: str) -> None:
+def test_unknown_parameters_and_invalid_values_are_refused_with_the_reason(given: dict[str, str], told: str) -> None:
     with pytest.raises(WrongParameter) as refused:
         check_parameters(given)
     assert str(refused.value).startswith(told)

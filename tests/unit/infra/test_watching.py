@@ -80,7 +80,7 @@ def test_a_sweep_that_takes_a_dead_letter_away_sends_its_count(cloud: None, caps
     ],
     ids=" ".join,
 )
-def test_what_stops_executions_raises_an_alarm(wanted: tuple[str, str, str]) -> None:
+def test_each_condition_that_stops_executions_has_an_alarm(wanted: tuple[str, str, str]) -> None:
     assert wanted in watched_at_all(PythonPool="yes")
 
 
@@ -90,7 +90,7 @@ def test_every_function_that_is_throttled_raises_an_alarm(pool: str) -> None:
     assert throttled == {"${" + name + "}" for name in of_type("AWS::Lambda::Function", PythonPool=pool)}
 
 
-def test_a_sweeper_that_says_nothing_at_all_is_missing() -> None:
+def test_missing_data_of_the_sweeper_alone_raises_an_alarm() -> None:
     (missing,) = [a for a in alarms().values() if watched(a) == ("AWS/Lambda", "Invocations", "${SweeperFunction}")]
     assert missing["TreatMissingData"] == "breaching"
     assert (missing["ComparisonOperator"], missing["Threshold"]) == ("LessThanThreshold", 1)
@@ -105,13 +105,13 @@ def test_alarms_watch_metrics_that_functions_send_under_the_stacks_name() -> Non
     assert environment["POWERTOOLS_METRICS_NAMESPACE"] == OWN
 
 
-def test_every_alarm_and_its_end_is_told_to_the_topic_where_there_is_one() -> None:
+def test_every_alarm_and_its_recovery_notify_the_topic_if_set() -> None:
     assert all((a["AlarmActions"], a["OKActions"]) == ([TOPIC], [TOPIC]) for a in alarms(AlarmTopicArn=TOPIC).values())
     assert all("AlarmActions" not in a and "OKActions" not in a for a in alarms().values())
 
 
 @pytest.mark.parametrize("parameters", CHOICES, ids=lambda p: "+".join(p) or "defaults")
-def test_the_dashboard_shows_what_exists(parameters: dict[str, str]) -> None:
+def test_the_dashboard_shows_only_emitted_metrics_and_all_watched_ones(parameters: dict[str, str]) -> None:
     (board,) = of_type("AWS::CloudWatch::Dashboard", **parameters).values()
     widgets = json.loads(board["DashboardBody"])["widgets"]
     shown = {tuple(m[:2]) for w in widgets for m in w["properties"]["metrics"]}

@@ -50,7 +50,7 @@ def files(what: str) -> list[str]:
     return [str(f.relative_to(ROOT)) for f in found if f.is_file() and "__pycache__" not in f.parts and f.name != ".DS_Store"]
 
 
-def test_the_wheel_holds_the_packages_and_what_is_deployed_and_referred_to_and_nothing_else(inside: dict[str, bytes]) -> None:
+def test_the_wheel_holds_exactly_the_packages_deployment_files_and_docs(inside: dict[str, bytes]) -> None:
     wanted = {name.replace(folder, package, 1): name for package, folder in PACKAGES.items() for name in files(folder)}
     wanted |= {f"{PROJECT}/{name}": name for what in DEPLOYED for name in files(what)}
     wanted |= {f"noetl_cli/{name}": name for name in files("docs")}
@@ -58,11 +58,11 @@ def test_the_wheel_holds_the_packages_and_what_is_deployed_and_referred_to_and_n
     assert [name for name, source in wanted.items() if inside[name] != (ROOT / source).read_bytes()] == []
 
 
-def test_its_packages_say_that_they_are_typed(inside: dict[str, bytes]) -> None:
+def test_the_packages_of_the_wheel_are_marked_typed(inside: dict[str, bytes]) -> None:
     assert [package for package in PACKAGES if f"{package}/py.typed" not in inside] == []
 
 
-def test_its_metadata_are_those_of_the_project(wheel: Path) -> None:
+def test_the_metadata_of_the_wheel_match_the_project(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         folder = f"noetl_serverless-{noetl_core.__version__}.dist-info"
         told = email.message_from_bytes(archive.read(f"{folder}/METADATA"))

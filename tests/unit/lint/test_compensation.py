@@ -21,7 +21,7 @@ workflow:
 """
 
 
-def test_a_compensation_reads_what_is_there_and_is_told_what_is_not() -> None:
+def test_unread_and_unbound_names_in_compensations_are_reported() -> None:
     _, found = check(FLOW)
     assert [(d.code, d.message.split(" in ")[0]) for d in found if d.code.startswith("W5")] == [
         ("W516", "nothing reads workload.unread"),

@@ -47,6 +47,6 @@ URL = {"kind": "http", "url": "http://x"}
         ([task("a", rule(None, "retry", attempts=3, delay=1))], False),
     ],
 )
-def test_what_never_ends_is_told_from_what_may(tool: list[Any], endless: bool) -> None:
+def test_only_pipelines_that_can_never_end_are_reported(tool: list[Any], endless: bool) -> None:
     _, found = check(yaml.safe_dump({**HEAD, "workflow": [{"step": "s", "tool": tool}]}, sort_keys=False))
     assert ("W519" in {d.code for d in found}) == endless, [str(d) for d in found]

@@ -51,7 +51,7 @@ DONE: dict[tuple[str, ...], Any] = {("event", "name"): "step.done", ("event", "s
         ("{% if false %}x{% endif %}", None),
     ],
 )
-def test_only_what_is_certain_is_said(when: object, expected: bool | None) -> None:
+def test_a_guard_is_judged_only_if_its_value_is_certain(when: object, expected: bool | None) -> None:
     assert GUARDS.holds(when, DONE) is expected
 
 

@@ -34,7 +34,7 @@ def found(collection: str) -> list[str]:
         "range(99999999999999999999)",
     ],
 )
-def test_a_range_that_is_too_long_is_said(collection: str) -> None:
+def test_a_loop_over_a_range_above_the_limit_is_reported(collection: str) -> None:
     (said,) = found(f'"{{{{ {collection} }}}}"')
     assert said.startswith("7:") and "a loop takes at most 1,000,000" in said
     assert ("(by the default of workload." in said) == ("workload" in collection)
@@ -54,11 +54,11 @@ def test_a_range_that_is_too_long_is_said(collection: str) -> None:
         "range(1, 2, 3, 4)",
     ],
 )
-def test_what_is_short_enough_or_not_known_is_not(collection: str) -> None:
+def test_a_range_within_the_limit_or_of_unknown_length_is_not_reported(collection: str) -> None:
     assert found(f'"{{{{ {collection} }}}}"') == []
 
 
-def test_a_list_that_is_too_long_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loop_over_a_list_above_the_limit_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     assert LOOP_ITEMS == 1_000_000
     monkeypatch.setattr("noetl_core.dsl.lint.shared_limits.LOOP_ITEMS", 3)
     assert found("[1, 2, 3]") == []
@@ -66,7 +66,7 @@ def test_a_list_that_is_too_long_is_said(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "has 4 items" in said
 
 
-def test_of_nested_loops_each_is_looked_at() -> None:
+def test_the_limit_is_checked_in_nested_loops() -> None:
     text = f"""{HEAD}workflow:
   - step: a
     loop:

@@ -85,7 +85,7 @@ def test_a_field_that_a_result_does_not_have_is_found(template: str, first: str,
         ("{{ steps.a.result.data.anything.below }}", "{ kind: http, url: 'http://x' }"),
     ],
 )
-def test_what_may_be_there_is_not_reported(template: str, first: str) -> None:
+def test_fields_that_may_exist_are_not_reported(template: str, first: str) -> None:
     assert reads(template, first) == []
 
 

@@ -31,7 +31,7 @@ def test_a_script_named_with_its_source_is_parsed_too() -> None:
     assert "W529 count.sql:2" in found
 
 
-def test_parameters_of_a_script_are_compared_with_what_it_takes() -> None:
+def test_a_script_parameter_missing_from_params_is_reported() -> None:
     (found,) = findings("{ name: count, kind: duckdb, script: count.sql, params: { m: 1 } }", count="SELECT $n AS n")
     assert "W530 count.sql: the SQL takes n, which params does not have" in found
 
@@ -76,6 +76,6 @@ def test_sql_in_the_source_of_a_transfer_is_parsed(source: str, says: str) -> No
     assert [says in one for one in found] == ([True] if says else []), found
 
 
-def test_data_that_looks_like_a_task_is_none() -> None:
+def test_data_that_looks_like_a_task_is_not_parsed_as_sql() -> None:
     body = "{ kind: postgres, query: SELEC 1 }"
     assert findings(f"{{ name: send, kind: http, method: POST, url: 'https://api.example.org/', json: {body} }}") == []

@@ -107,19 +107,19 @@ INSERT INTO t VALUES (1, 2
 
 
 @pytest.mark.parametrize("text", GOOD)
-def test_what_postgresql_parses_is_not_reported(text: str) -> None:
+def test_sql_that_postgresql_parses_is_not_reported(text: str) -> None:
     assert wrong_for("postgres", text) is None
 
 
 @pytest.mark.parametrize("text", BAD)
-def test_what_it_does_not_parse_is_reported(text: str) -> None:
+def test_sql_that_postgresql_does_not_parse_is_reported(text: str) -> None:
     assert wrong_for("postgres", text) is not None
 
 
 @pytest.mark.parametrize(
     "text", ["INSTALL x; LOAD x", "SELECT * FROM read_csv('no-such-file')", "SELECT " + "(" * 9000, "SELECT {{ a }} FORM t"]
 )
-def test_duckdb_only_parses_and_what_stands_behind_a_template_is_in_doubt(text: str) -> None:
+def test_duckdb_sql_is_not_executed_nor_reported_behind_a_template(text: str) -> None:
     found = wrong_for("duckdb", text)
     assert found is None
 

@@ -81,7 +81,7 @@ def ran(text: str) -> tuple[set[str], set[tuple[str, int]]]:
 
 @examples(40)
 @given(nets())
-def test_what_lint_calls_impossible_does_not_happen(net: dict[str, Any]) -> None:
+def test_steps_and_arcs_that_lint_calls_impossible_never_run(net: dict[str, Any]) -> None:
     text = json.dumps(net)
     playbook, found = check(text)
     assert playbook is not None, found

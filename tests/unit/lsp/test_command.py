@@ -22,7 +22,7 @@ EXTENSION = Path(__file__).parents[3] / "editors/vscode"
 PACKAGE: dict[str, Any] = json.loads((EXTENSION / "package.json").read_text())
 
 
-def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_the_command_names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pygls", None)  # as if it were not installed
     with pytest.raises(Exit, match=re.escape("pip install 'noetl-serverless[lsp]'")) as ended:
         lsp.lsp()

@@ -79,7 +79,7 @@ def test_the_entry_beside_retry_acts_when_the_tries_are_used_up() -> None:
     assert len(work(retry, rescue, http=[http_error(400)]).tools["http"].calls) == 1
 
 
-def test_a_retry_on_what_a_success_says_goes_on_when_the_tries_are_used_up() -> None:
+def test_a_retry_of_a_successful_call_continues_after_its_last_attempt() -> None:
     ended = work(
         f"{DONE} and response.state == 'busy' => {{ retry: {{ max_attempts: 2, initial_delay: 0 }}, set: {{ busy: true }} }}",
         http=[body(state="busy"), body(state="busy")],
@@ -116,7 +116,7 @@ def test_every_call_begins_with_the_inputs_as_written() -> None:
     ]
 
 
-def test_result_is_what_the_step_gives() -> None:
+def test_the_result_of_an_entry_is_the_steps_result() -> None:
     ended = work(f"{DONE} => {{ result: {{ from: response.rows }} }}", http=[body(rows=[1, 2])], after="{{ work }}")
     assert (ended.steps["work"], ended.steps["after"]) == ([1, 2], [1, 2])
     built = work(f"{DONE} => {{ result: {{ first: '{{{{ response.rows[0] }}}}' }} }}", http=[body(rows=[1, 2])])
@@ -183,7 +183,7 @@ def test_next_at_step_enter_goes_there_without_the_call() -> None:
     )
 
 
-def test_next_at_call_done_takes_all_its_targets_with_what_came_back() -> None:
+def test_next_at_call_done_reaches_all_its_targets_with_the_response() -> None:
     ended = work(
         f"{DONE} and response.x => {{ next: [{{ step: after, args: {{ x: '{{{{ response.x }}}}' }} }}, rescue] }}",
         http=[body(x=9)],
@@ -288,7 +288,7 @@ def test_a_sink_of_a_step_without_case_is_its_last_task() -> None:
     assert ([c.inputs["params"] for c in ended.tools["postgres"].calls], ended.steps["after"]) == ([{"x": 3}], {"x": 3})
 
 
-def test_words_for_tools() -> None:
+def test_older_words_for_tool_keys_are_translated() -> None:
     text = canonical(step(tool="{ kind: py, with: { a: 1 }, timeout: 5, code: 'result = a' }"))
     assert "tool: { kind: python, args: { a: 1 }, code: 'result = a', spec: { timeout: 5 } }" in text
     assert page(1, False).status == "ok"

@@ -109,7 +109,7 @@ def test_paginated_endpoints(source: str) -> None:
     assert {c.inputs["url"] for c in ended.tools["http"].calls} == {"https://api.example.com/flights"}
 
 
-def test_paginated_endpoints_whose_tries_are_used_up_fail() -> None:
+def test_paginated_endpoints_fail_after_their_last_attempt() -> None:
     ended = run(PAGINATED, {"http": [http_error(503)] * 3})
     assert (ended.status, len(ended.tools["http"].calls), ended.visits("validate_results")) == ("failed", 3, 0)
 

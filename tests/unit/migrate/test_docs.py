@@ -38,17 +38,17 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("before", "after"), [pytest.param(b, a, id=f"line {line}") for b, a, line in PAIRS])
-def test_the_second_block_is_what_the_command_makes_of_the_first(before: str, after: str) -> None:
+def test_the_second_block_is_the_migration_of_the_first(before: str, after: str) -> None:
     assert migrate(whole(before)).text == whole(after)
     assert check(whole(after))[0] is not None
 
 
-def test_every_pair_is_looked_at() -> None:
+def test_every_pair_of_blocks_on_the_page_is_tested() -> None:
     yaml = [b for b in blocks() if b[0] == "yaml"]
     assert len(PAIRS) * 2 + 1 == len(yaml)
 
 
-def test_the_refusal_is_told_as_shown() -> None:
+def test_the_refusal_has_the_message_that_the_page_shows() -> None:
     (_, source, _), (_, told, _) = blocks()[-2:]
     (found,) = migrate(whole(source)).diagnostics
     assert f"{found.code} {found.message} ({found.hint})\n" == told

@@ -152,7 +152,7 @@ def test_a_playbook_with_errors_is_formatted() -> None:
         (lambda text: text.replace("step: last }", "step: [last"), r"flow\.yaml: the file stays as it is: did not find"),
     ],
 )
-def test_what_would_mean_something_else_is_refused_with_its_place(
+def test_a_rewrite_that_loses_or_changes_content_is_refused_with_its_place(
     broken: Any, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`broken`: an error in writing, which must not reach the file."""

@@ -196,7 +196,7 @@ def comments(text: str) -> list[str]:
 @pytest.mark.nightly
 @examples(80)
 @given(text=LEGACY)
-def test_what_comes_out_is_valid_has_every_comment_once_and_stays_as_it_is(text: str) -> None:
+def test_a_migrated_text_is_valid_keeps_comments_and_needs_no_second_pass(text: str) -> None:
     migrated = migrate(text, "flow.yaml")
     if migrated.failed:
         assert migrated.text == text

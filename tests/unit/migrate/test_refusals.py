@@ -106,7 +106,7 @@ REFUSED: list[tuple[str, str, str]] = [
 
 
 @pytest.mark.parametrize(("text", "hint"), [pytest.param(*rest, id=name) for name, *rest in REFUSED])
-def test_what_has_no_faithful_form_is_refused_at_its_place(text: str, hint: str) -> None:
+def test_a_construct_without_a_faithful_form_is_refused_at_its_place(text: str, hint: str) -> None:
     before, mark, after = text.partition("§")
     assert mark
     line, col = before.count("\n") + 1, len(before) - before.rfind("\n")
@@ -130,7 +130,7 @@ LOOKED_AT: list[tuple[str, str]] = [
 
 
 @pytest.mark.parametrize("text", [pytest.param(text, id=name) for name, text in LOOKED_AT])
-def test_what_is_worth_a_look_is_said_at_its_place(text: str) -> None:
+def test_a_construct_that_needs_review_is_a_warning_at_its_place(text: str) -> None:
     before, mark, after = text.partition("§")
     assert mark
     migrated = migrate(before + after, "flow.yaml")
@@ -139,12 +139,12 @@ def test_what_is_worth_a_look_is_said_at_its_place(text: str) -> None:
     assert found == [("W450", "warning", before.count("\n") + 1, len(before) - before.rfind("\n"))]
 
 
-def test_everything_is_found_at_once_in_the_order_of_the_text() -> None:
+def test_all_errors_are_reported_at_once_in_the_order_of_the_text() -> None:
     text = step("tool: { kind: noop }", "save: x", "type: y", "next: [{ step: end, with: {} }]")
     assert [(d.code, d.line) for d in migrate(text).diagnostics] == [("E127", 7), ("E127", 8)]
 
 
-def test_what_is_wrong_beside_the_dialect_is_told_in_the_rewritten_text() -> None:
+def test_other_errors_are_reported_at_their_place_in_the_migrated_text() -> None:
     migrated = migrate(step("tool: { kind: noop }", "next: nowhere"), "flow.yaml")
     assert [str(d) for d in migrated.diagnostics] == [
         'flow.yaml (migrated):9:17 E201 arc target "nowhere" is not a step (add the step, or remove the arc)'
@@ -160,13 +160,13 @@ def test_what_is_wrong_beside_the_dialect_is_told_in_the_rewritten_text() -> Non
         (HEAD + "vars: { a: 1 }\nworkflow: []\n", "E127"),
     ],
 )
-def test_what_cannot_be_read_is_told_as_by_validate(text: str, code: str) -> None:
+def test_an_unreadable_playbook_gives_the_diagnostics_of_validate(text: str, code: str) -> None:
     migrated = migrate(text)
     assert ([d.code for d in migrated.diagnostics], migrated.text) == ([code], text)
 
 
-def test_older_forms_still_are_not_sent_in_a_circle() -> None:
-    """`noetl validate` says "rewrite it with `noetl migrate`" of them; this is where that ends."""
+def test_a_key_that_neither_dialect_has_must_be_rewritten_by_hand() -> None:
+    """`noetl validate` refers such keys to `noetl migrate`, which must not refer back to it."""
     text = step("tool: { kind: noop, x-a: 1 }", "next: end").replace("kind: Playbook\n", "kind: Playbook\nsteps: []\n")
     (found,) = migrate(text).diagnostics
     assert (found.code, found.hint) == ("E120", f"{HAND}: neither dialect has it")

@@ -200,7 +200,7 @@ def test_line_ends_of_windows_are_kept() -> None:
 
 
 @pytest.mark.parametrize("text", [KEPT, HEAD + "workflow: []\n# x\n\n# y\n", "---\n" + HEAD + "workflow: []\n"])
-def test_what_is_read_is_written_as_it_was(text: str) -> None:
+def test_an_unchanged_document_is_written_byte_for_byte(text: str) -> None:
     document = read(text)
     assert document is not None
     assert write(document) == text
@@ -217,7 +217,7 @@ def test_new_scalars_read_back_as_they_are(value: object, text: str) -> None:
     assert quoted(value) == text
 
 
-def test_comments_of_rewritten_entries_stand_above_what_they_became() -> None:
+def test_comments_of_rewritten_entries_stand_above_the_new_entries() -> None:
     text = HEAD + (
         "workflow:\n"
         "  - step: load   # the step\n"

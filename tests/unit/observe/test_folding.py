@@ -61,7 +61,7 @@ def test_failed_and_open_branches_are_kept_but_not_all() -> None:
     assert failed.nodes[names(failed).index("+start")].lines == ("94 steps", "error", "47 failed")
 
 
-def test_a_step_in_a_branch_or_the_step_they_leave_unfolds() -> None:
+def test_naming_a_branch_step_or_its_fork_unfolds_branches() -> None:
     assert {"b3", "c3", "+start"} <= set(names(folded(fan(50), ["c3"])))
     whole = fan(50)
     assert folded(whole, ["start"]) is whole
@@ -73,7 +73,7 @@ def test_a_step_of_that_name_is_no_fold() -> None:
     assert len(set(names(folded(odd)))) == len(folded(odd).nodes)
 
 
-def test_the_api_folds_and_places_what_is_left() -> None:
+def test_the_api_folds_branches_and_lays_out_the_remaining_steps() -> None:
     steps: list[dict[str, Any]] = [
         {"step": "start", "tool": {"kind": "noop"}, "next": {"spec": {"mode": "inclusive"}, "arcs": [{"step": f"b{n}"} for n in range(45)]}},
         *({"step": f"b{n}", "tool": {"kind": "noop"}, "next": {"arcs": [{"step": "end"}]}} for n in range(45)),

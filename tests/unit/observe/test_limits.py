@@ -45,7 +45,7 @@ def spans(world: World, execution_id: str, rows: int | None = None) -> list[dict
     return list(line["spans"])
 
 
-def test_why_says_what_an_execution_waits_for() -> None:
+def test_why_names_the_limit_that_an_execution_waits_for() -> None:
     world = World(concurrency=5)
     Server(world, seconds=1_000)
     ids = start(world, ONE, 3)
@@ -56,7 +56,7 @@ def test_why_says_what_an_execution_waits_for() -> None:
     assert facts(world, ids[0]) == []
 
 
-def test_why_says_what_a_step_waits_for_and_the_steps_behind_it() -> None:
+def test_why_names_the_limit_that_a_step_and_its_successors_wait_for() -> None:
     world = World(concurrency=5)
     Server(world, seconds=1_000)
     ids = start(world, CHARGE, 2)

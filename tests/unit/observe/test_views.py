@@ -108,7 +108,7 @@ def test_details_over_the_limit_are_counted_not_kept(fork: tuple[LocalWiring, St
     assert sum(s["kind"] == "run" for s in shown["spans"]) == 4
 
 
-def test_what_waits_is_open_and_says_for_what() -> None:
+def test_a_waiting_span_has_no_duration_and_names_its_signal() -> None:
     local, _ = LocalWiring(), None
     from noetl_core.control.admit import StartRequest
 
@@ -130,7 +130,7 @@ def graph_of_run(run: tuple[LocalWiring, State]) -> Any:
     return graph_of(local.control.playbook(state.digest), state)
 
 
-def test_a_graph_knows_what_its_steps_and_arcs_came_to(fork: tuple[LocalWiring, State]) -> None:
+def test_a_graph_shows_statuses_of_steps_and_firings_of_arcs(fork: tuple[LocalWiring, State]) -> None:
     shown = graph_of_run(fork).as_dict()
     assert {n["step"]: n["status"] for n in shown["nodes"]} == {
         "start": "ok",
@@ -188,7 +188,7 @@ def test_texts_of_a_playbook_stay_texts_in_every_drawing() -> None:
     ET.fromstring(svg(drawn))
 
 
-def test_a_drawing_tells_a_status_by_more_than_its_colour_and_has_a_dark_mode() -> None:
+def test_a_drawing_shows_statuses_as_text_and_has_a_dark_mode() -> None:
     text = HEAD + (
         "  - step: start\n    tool: { kind: noop, result: 1 }\n"
         '    next: { arcs: [{ step: a, when: "{{ event.result > 5 }}" }, { step: b }] }\n'
@@ -259,7 +259,7 @@ def test_the_arcs_of_a_long_chain_go_through_no_step() -> None:
                 assert not (across and along)
 
 
-def test_what_is_drawn_has_ids_titles_and_links() -> None:
+def test_steps_and_arcs_in_svg_have_ids_titles_and_links() -> None:
     text = HEAD + (
         "  - step: start\n    tool: { kind: noop }\n    next:\n      arcs:\n"
         f"        - {{ step: a, when: \"{{{{ event.result == '{'long ' * 20}' }}}}\" }}\n        - {{ step: b }}\n"
@@ -302,7 +302,7 @@ def test_a_plain_step_is_three_write_units_three_requests_two_invocations() -> N
     local.close()
 
 
-def test_a_step_that_its_worker_asked_for_is_two_write_units_no_request_and_one_invocation() -> None:
+def test_a_directly_requested_step_takes_two_write_units_and_one_invocation() -> None:
     world = World(asks=True)
     execution_id = world.start(chain()).execution_id
     done(world, execution_id)
@@ -349,7 +349,7 @@ def test_the_summary_and_the_views_speak_of_the_same_runs(fork: tuple[LocalWirin
     assert counts == {name: step["runs"] for name, step in summary["steps"].items()}
 
 
-def test_an_attempt_whose_worker_left_in_order_was_released_not_lost() -> None:
+def test_an_attempt_whose_worker_shut_down_is_released_and_not_lost() -> None:
     from noetl_core.observe.timeline import Timeline
 
     def event(name: str, second: int, **data: Any) -> dict[str, Any]:

@@ -130,7 +130,7 @@ REF = {"kind": "result_ref", "store": "s3", "key": "1/x.json", "size": 9, "check
 @pytest.mark.nightly
 @examples(600)
 @given(containers, st.integers(1, 60), steps, ends, slices | st.none())
-def test_what_a_template_reads_by_path_is_what_it_reads_of_the_whole(
+def test_a_template_reads_the_same_by_path_as_from_the_whole_value(
     value: Any, block: int, path: str, end: str, part: str | None
 ) -> None:
     body, container = told(value, block)
@@ -152,7 +152,7 @@ def test_what_a_template_reads_by_path_is_what_it_reads_of_the_whole(
 @pytest.mark.nightly
 @examples(150)
 @given(containers, st.integers(1, 60), steps)
-def test_whether_a_condition_holds_is_the_same(value: Any, block: int, path: str) -> None:
+def test_a_condition_holds_by_path_exactly_as_on_the_whole_value(value: Any, block: int, path: str) -> None:
     body, container = told(value, block)
     assert container is not None
     by_parts = Scope({"x": REF}, resolve=lambda ref: json.loads(body), open=lambda ref: OutlinedPart(container, Whole(body)))
@@ -171,7 +171,7 @@ def test_whether_a_condition_holds_is_the_same(value: Any, block: int, path: str
 @given(
     st.lists(values, min_size=1, max_size=20), st.integers(1, 60), st.sampled_from([b"\n", b"\r\n", b"\n\n"]), st.integers(1, 9)
 )
-def test_lines_written_in_pieces_are_the_list_of_them(rows: list[Any], block: int, end: bytes, piece: int) -> None:
+def test_json_lines_written_in_pieces_read_as_a_list_of_rows(rows: list[Any], block: int, end: bytes, piece: int) -> None:
     body = b"".join(json.dumps(row).encode() + end for row in rows)
     outline = LineOutline(block)
     for at in range(0, len(body), piece):
@@ -225,7 +225,7 @@ def passed(body: bytes, cuts: Sequence[int], block: int, at_once: int) -> Contai
     steps,
     ends,
 )
-def test_text_of_others_reads_by_path_as_it_reads_whole(
+def test_json_in_any_format_reads_the_same_by_path_as_whole(
     value: Any, how: dict[str, Any], around: str, cuts: list[int], block: int, at_once: int, path: str, end: str
 ) -> None:
     body = (around + json.dumps(value, **how) + around).encode()
@@ -247,14 +247,14 @@ def test_text_of_others_reads_by_path_as_it_reads_whole(
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("at_once", [1, 1000])
-def test_what_is_no_json_or_has_no_parts_has_no_outline(body: bytes, at_once: int) -> None:
+def test_invalid_json_and_values_without_parts_have_no_outline(body: bytes, at_once: int) -> None:
     for cut in range(len(body) + 1):
         assert passed(body, [cut], 1, at_once) is None
 
 
 @examples(300)
 @given(st.binary(max_size=40) | st.text('[]{},:"\\ 01ea-.', max_size=30).map(str.encode), st.integers(1, 20))
-def test_what_has_an_outline_reads_whole(body: bytes, at_once: int) -> None:
+def test_a_body_that_has_an_outline_parses_as_a_whole(body: bytes, at_once: int) -> None:
     if passed(body, [], 1, at_once) is not None:
         parsed(body)
 

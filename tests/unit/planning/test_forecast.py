@@ -105,7 +105,7 @@ def test_assumptions_are_listed(runs: list[PastRun]) -> None:
     assert any(text.startswith("range: 19 of 20 executions") for text in found.assumes)
 
 
-def test_a_payload_scales_what_depends_on_it(runs: list[PastRun]) -> None:
+def test_a_payload_scales_the_loops_that_depend_on_it(runs: list[PastRun]) -> None:
     small, large = (forecast(MODEL, runs, {"items": list(range(n))}) for n in (2, 200))
     assert "load: 200 iterations, as the payload says" in large.assumes
     assert large.seconds.typical > forecast(MODEL, runs).seconds.high > small.seconds.high

@@ -64,7 +64,7 @@ def test_reading_ends_in_time_and_the_forecast_says_so(client: Client) -> None:
         ({"playbook": HELLO, "last": 101}, 400, "body.last"),
     ],
 )
-def test_what_cannot_be_planned(client: Client, body: dict[str, Any], status: int, where: str | None) -> None:
+def test_invalid_plan_requests_are_refused(client: Client, body: dict[str, Any], status: int, where: str | None) -> None:
     found, answer = client("POST", "/api/playbooks/plan", body)
     assert found == status
     assert where is None or answer["error"]["details"][0]["loc"] == where

@@ -66,7 +66,7 @@ def problems(file: Path, text: str) -> list[str]:
     return [str(problem).removeprefix(f"{file}:") for problem in bad.value.problems]
 
 
-def test_a_file_has_documents_with_cases_that_share_what_they_give(file: Path) -> None:
+def test_cases_of_a_document_share_its_payload_and_tools(file: Path) -> None:
     file.write_text(TWO)
     one, two, three = read(file)
     assert [(case.name, case.line) for case in (one, two, three)] == [("one", 5), ("two", 8), ("three", 16)]
@@ -192,7 +192,7 @@ def test_an_invalid_playbook_is_reported_as_validation_does(file: Path) -> None:
         read(file)
 
 
-def test_the_schema_of_test_files_accepts_what_the_reader_accepts(file: Path) -> None:
+def test_the_schema_of_test_files_agrees_with_the_reader(file: Path) -> None:
     validator = Draft202012Validator(schema_of_tests())
     Draft202012Validator.check_schema(schema_of_tests())
     assert [str(error) for part in TWO.split("---\n") for error in validator.iter_errors(load(part).root.plain())] == []  # type: ignore[union-attr]  # it loads

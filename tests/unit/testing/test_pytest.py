@@ -16,7 +16,7 @@ PLUGIN = "noetl_cli.pytest_plugin"
 TEST = """
 import sys
 
-def test_of_another_project():
+def test_a_test_without_the_fixture_does_not_import_noetl_core():
     assert not [name for name in sys.modules if name.startswith("noetl_core")]
 
 def test_orders(noetl):
@@ -71,7 +71,7 @@ def test_signals_and_time_are_part_of_the_test() -> None:
         ({"fetch": {"ok": {}}}, [{"signal": "go"}], "signal go never happened"),
     ],
 )
-def test_what_is_missing_or_in_vain_fails_the_test(tools: object, acts: list[dict[str, object]], message: str) -> None:
+def test_missing_or_unused_outcomes_and_acts_fail_the_test(tools: object, acts: list[dict[str, object]], message: str) -> None:
     with pytest.raises(AssertionError) as wrong:
         run(HEAD + FETCH, tools=tools, acts=acts)
     assert str(wrong.value).startswith(message)

@@ -45,7 +45,7 @@ def test_a_response_is_filled_in() -> None:
     assert entry["http"] == {"status": 200, "headers": {"link": "x"}}
 
 
-def test_an_error_of_a_status_is_what_the_tool_makes_of_it() -> None:
+def test_a_scripted_status_gives_the_error_of_the_tool() -> None:
     entry = completed("http", {"http": {"status": 429, "headers": {"Retry-After": "7"}}, "error": {}}, {}, {})
     assert entry["error"] == {
         "kind": "rate_limit", "message": "HTTP 429", "code": 429, "details": {"status": 429, "retry_after": "7"},

@@ -69,7 +69,7 @@ workflow:
     assert found.kills == 0 and found.differs[0].startswith("without any fault: result is ")
 
 
-def test_a_call_that_nothing_answers_is_said(tmp_path: Path) -> None:
+def test_a_call_without_a_scripted_answer_is_reported(tmp_path: Path) -> None:
     found = simulated(tmp_path, PLAYBOOK, "test: nothing is scripted\ntools: { pay.charge: { ok: {} } }\nexpect: { result: 2 }\n")
     assert "task pay.ask" in found.broken and found.kills == 0
 
@@ -129,7 +129,7 @@ def test_branches_that_write_the_same_key_are_a_race(tmp_path: Path) -> None:
     assert again.races[0].differs == race.differs, "the seed repeats it"
 
 
-def test_keys_of_their_own_are_no_race(tmp_path: Path) -> None:
+def test_branches_that_write_different_keys_are_no_race(tmp_path: Path) -> None:
     apart = RACE.replace("set: { winner", "set: { slow", 1).replace('"{{ ctx.winner }}"', '"{{ ctx.slow ~ ctx.winner }}"')
     assert simulated(tmp_path, apart, RACERS.replace("result: slow", "result: fastslow"), Faults(kills=0, orders=8)).ends_alike
 
@@ -171,14 +171,14 @@ def test_a_signal_may_come_before_other_branches_end(tmp_path: Path) -> None:
     assert found.races and found.races[0].cause.startswith("steps fast, slow write ctx.winner")
 
 
-def test_what_there_is_no_time_for_is_counted(tmp_path: Path) -> None:
+def test_simulations_left_out_for_lack_of_time_are_counted(tmp_path: Path) -> None:
     found = simulated(tmp_path, RACE, RACERS, Faults(kills=2, orders=3, until=0.0))
     assert (found.kills, found.orders, found.left) == (0, 0, 6)
 
 
 @pytest.mark.nightly  # 45 s; the tests above have one case each
 @pytest.mark.parametrize("template", sorted(each.name for each in TEMPLATES.iterdir() if each.is_dir()))
-def test_each_template_ends_alike_under_all_faults(template: str) -> None:
+def test_each_template_ends_the_same_under_all_faults(template: str) -> None:
     for tests in sorted((TEMPLATES / template).glob("*.test.yaml")):
         for case in read(tests):
             found = simulate(case, Faults(kills=12, orders=4))

@@ -85,7 +85,7 @@ def test_a_value_comes_back_as_it_was_in_its_execution_and_in_another(value: Any
         (put(data=b64encode(b"\0\xff").decode(), format="base64"), "bytes"),
     ],
 )
-def test_the_format_is_said_or_that_of_the_name(task: dict[str, Any], form: str) -> None:
+def test_the_stored_format_follows_the_format_field_the_key_or_the_data(task: dict[str, Any], form: str) -> None:
     assert Ran(task).result["format"] == form
 
 
@@ -107,8 +107,8 @@ def test_rows_of_another_execution_are_a_source_of_duckdb() -> None:
     local.close()
 
 
-def test_a_reference_is_stored_whole_with_what_it_refers_to() -> None:
-    """An object with references in it would lose them: nobody else may read what they lead to."""
+def test_a_put_resolves_references_nested_in_the_value() -> None:
+    """Other executions may not read the targets of references, so their data is stored."""
     local = LocalWiring()
     Ran(
         {"kind": "noop", "result": "{{ range(60000) | list }}"},
@@ -174,7 +174,7 @@ def test_a_put_that_is_repeated_late_does_not_take_the_place_of_a_newer_one(dire
     assert direct("3", "c", key="x").result["data"] == "new"
 
 
-def test_of_executions_that_put_at_once_one_is_the_latest_and_none_is_lost(direct: Direct) -> None:
+def test_concurrent_puts_have_one_latest_version_and_lose_none(direct: Direct) -> None:
     def one(n: int) -> Outcome:
         return direct(str(n), f"run{n}", action="put", key="x", data=n)
 
@@ -186,7 +186,7 @@ def test_of_executions_that_put_at_once_one_is_the_latest_and_none_is_lost(direc
     assert [direct("99", "r", key="x", version=str(n)).result["data"] for n in range(1, 25)] == list(range(1, 25))
 
 
-def test_an_artifact_lasts_as_long_as_its_author_says(direct: Direct) -> None:
+def test_an_artifact_expires_after_its_ttl(direct: Direct) -> None:
     now = [1_000_000_000]
     direct.tool = ArtifactTool(lambda: now[0])
     stored = direct("1", "a", action="put", key="x", data=1, ttl=60)
@@ -214,22 +214,22 @@ def test_an_artifact_lasts_as_long_as_its_author_says(direct: Direct) -> None:
         (put(data="x" * 100, spec={"max_bytes": 10}), "limit", "`spec.max_bytes` is 10"),
     ],
 )
-def test_what_cannot_be_done_says_why(task: dict[str, Any], kind: str, told: str) -> None:
+def test_an_impossible_get_or_put_fails_with_its_reason(task: dict[str, Any], kind: str, told: str) -> None:
     error = Ran(task).error
     assert error["kind"] == kind and told in error["message"], error
 
 
-def test_bytes_that_are_no_text_say_how_they_can_be_read() -> None:
+def test_reading_binary_data_as_text_fails_and_suggests_base64() -> None:
     error = Ran(put(data=b64encode(b"\0\xff").decode(), format="base64"), get(format="text")).error
     assert error["kind"] == "parse" and "format: base64" in error["message"]
 
 
-def test_a_text_that_is_too_large_to_be_a_value_says_what_to_do() -> None:
+def test_a_text_over_max_value_bytes_fails_and_suggests_format_reference() -> None:
     error = Ran(put(data="x" * 100), get(spec={"max_value_bytes": 10})).error
     assert error["kind"] == "limit" and "format: reference" in error["message"]
 
 
-def test_an_artifact_whose_execution_was_deleted_is_told_apart(direct: Direct) -> None:
+def test_a_missing_artifact_of_a_deleted_execution_names_that_execution(direct: Direct) -> None:
     direct("1", "a", action="put", key="x", data="1" * 10)
     direct.results.forget("1")
     error = direct("2", "b", key="x").as_dict()["error"]
@@ -243,7 +243,7 @@ def test_secrets_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         assert "refuses secrets" in error["message"]
 
 
-def test_only_what_was_put_is_open_to_others(tmp_path: Path) -> None:
+def test_other_executions_can_read_only_artifacts(tmp_path: Path) -> None:
     results = FileResultStore(tmp_path)
     results.put("1/private.json", b"1")
     results.put("1/artifacts/a.json", b"2")
@@ -259,6 +259,6 @@ def test_the_entries_of_artifacts_are_out_of_reach_for_kv() -> None:
     assert error["kind"] == "schema" and "`bucket`" in error["message"]
 
 
-def test_a_pool_without_the_right_is_told_so() -> None:
+def test_a_pool_without_access_to_artifacts_gets_an_auth_error() -> None:
     refused = invoke(ArtifactTool(), ToolCall("artifact", {"key": "x"})).as_dict()["error"]
     assert (refused["kind"], refused["retryable"]) == ("auth", False)

@@ -38,7 +38,7 @@ def test_without_a_stack_the_callers_profile_decides() -> None:
         rights.check(right, "anything")
 
 
-def test_a_stack_that_names_nothing_opens_nothing_and_says_which_parameter_would(stack: pytest.MonkeyPatch) -> None:
+def test_a_stack_that_grants_nothing_refuses_and_names_the_parameter(stack: pytest.MonkeyPatch) -> None:
     for right in rights.RIGHTS:
         told = f"the stack's parameter {right.parameter} does not name {right.noun} `x` (it names none)"
         assert refusal(right, "x") == told
@@ -54,7 +54,9 @@ def test_a_stack_that_names_nothing_opens_nothing_and_says_which_parameter_would
         ("*-in-*", ["x-in-y", "-in-"], ["x-in"]),
     ],
 )
-def test_a_parameter_opens_what_it_names(stack: pytest.MonkeyPatch, named: str, opened: list[str], closed: list[str]) -> None:
+def test_a_parameter_grants_only_the_names_that_match_it(
+    stack: pytest.MonkeyPatch, named: str, opened: list[str], closed: list[str]
+) -> None:
     stack.setenv("NOETL_TOOL_BUCKETS", named)
     for name in opened:
         rights.check(rights.BUCKETS, name)
@@ -62,13 +64,13 @@ def test_a_parameter_opens_what_it_names(stack: pytest.MonkeyPatch, named: str, 
         refusal(rights.BUCKETS, name)
 
 
-def test_a_refusal_says_what_the_parameter_names_now(stack: pytest.MonkeyPatch) -> None:
+def test_a_refusal_lists_the_names_that_the_parameter_grants(stack: pytest.MonkeyPatch) -> None:
     stack.setenv("NOETL_TOOL_BUCKETS", "a,raw-*")
     told = refusal(rights.BUCKETS, "x")
     assert told == "the stack's parameter ToolBuckets does not name bucket `x` (it names: a, raw-*)"
 
 
-def test_the_engines_own_is_never_opened(stack: pytest.MonkeyPatch) -> None:
+def test_no_parameter_grants_the_engines_own_resources(stack: pytest.MonkeyPatch) -> None:
     for right in rights.RIGHTS:
         stack.setenv(right.variable, "*")
     stack.setenv("AWS_LAMBDA_FUNCTION_NAME", "noetl-worker")
@@ -86,13 +88,13 @@ def test_the_engines_own_is_never_opened(stack: pytest.MonkeyPatch) -> None:
     "name",
     ["arn:aws:s3:us-east-1:111111111111:accesspoint/results", "/noetl-results", "noetl-results/7", "a/../noetl-results", "x\n"],
 )
-def test_an_asterisk_stands_for_names_alone(stack: pytest.MonkeyPatch, name: str) -> None:
+def test_an_asterisk_grants_neither_arns_nor_paths(stack: pytest.MonkeyPatch, name: str) -> None:
     for right in rights.RIGHTS:
         stack.setenv(right.variable, "*")
         assert "must be a name, not an ARN or a path" in refusal(right, name)
 
 
-def test_an_upload_is_below_its_folder_by_any_reading_of_its_key(stack: pytest.MonkeyPatch) -> None:
+def test_an_inbox_key_that_may_resolve_outside_triggers_is_refused(stack: pytest.MonkeyPatch) -> None:
     stack.setenv("STACK_RESOURCES", '{"buckets": ["noetl-inbox"], "inbox": ["noetl-inbox"]}')
     rights.check_reading("noetl-inbox", "triggers/a/b..json")
     for key in ("triggers/../playbooks/x.yaml", "triggers/a/../../playbooks/x.yaml", "triggers/./../x", "playbooks/x"):
@@ -100,7 +102,7 @@ def test_an_upload_is_below_its_folder_by_any_reading_of_its_key(stack: pytest.M
             rights.check_reading("noetl-inbox", key)
 
 
-def test_a_pool_that_is_told_nothing_reaches_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pool_without_configuration_reaches_no_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STACK_RESOURCES", "{}")
     assert "names none" in refusal(rights.BUCKETS, "x")
 
@@ -138,13 +140,13 @@ def answered(code: str, status: int = 400, message: str = "no") -> ClientError:
     ],
     ids=lambda each: type(each).__name__ if isinstance(each, Exception) else None,
 )
-def test_an_error_of_a_service_is_an_outcome_that_says_whether_to_try_again(error: Any, kind: str, retryable: bool) -> None:
+def test_a_service_error_is_an_outcome_marked_retryable_or_not(error: Any, kind: str, retryable: bool) -> None:
     failed = outcome_of("s3", error).as_dict()["error"]
     assert (failed["kind"], failed["retryable"]) == (kind, retryable)
     assert failed["message"].startswith("s3: ")
 
 
-def test_a_service_that_denies_has_the_parameter_named(stack: pytest.MonkeyPatch) -> None:
+def test_an_access_denied_error_names_the_parameter_that_grants_access(stack: pytest.MonkeyPatch) -> None:
     failed = outcome_of("s3", answered("AccessDenied", 403, "Access Denied"), rights.BUCKETS, "reports")
     assert failed.error is not None and failed.error.code == "AccessDenied"
     assert failed.error.message == (
@@ -164,7 +166,7 @@ class Asks:
             raise answered("SlowDown", 503)
 
 
-def test_what_a_tool_raises_of_them_is_the_outcome_of_the_task(stack: pytest.MonkeyPatch) -> None:
+def test_refusals_and_service_errors_become_the_outcome_of_the_task(stack: pytest.MonkeyPatch) -> None:
     refused, busy = (
         invoke(Asks(), ToolCall("s3", {"a": 1})).as_dict()["error"],
         invoke(Asks(), ToolCall("s3", {})).as_dict()["error"],

@@ -123,7 +123,7 @@ def test_another_attempt_starts_another_task(slow: Any) -> None:
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_it_is_stopped_by_what_is_kept_and_as_often_as_one_likes(slow: Any, known: bool) -> None:
+def test_stop_finds_the_task_by_the_stored_plan_and_may_be_repeated(slow: Any, known: bool) -> None:
     call, first = begun()
     kept = first.result if known else planned().result
     for _ in range(2):
@@ -134,7 +134,7 @@ def test_it_is_stopped_by_what_is_kept_and_as_often_as_one_likes(slow: Any, know
     assert task.stopped_reason == "noetl: nobody waits for it any more"
 
 
-def test_what_was_never_started_is_stopped_without_ado(ecs: Any) -> None:
+def test_stopping_a_task_that_never_started_succeeds_and_stops_nothing(ecs: Any) -> None:
     for kept in (planned().result, {**planned().result, "cluster": "gone"}):
         call = replace(call_of(), inputs={}, outside=Outside(kept, 0))
         assert invoke_stop(ContainerTool(), call).result == {"stopped": []}
@@ -160,7 +160,7 @@ def test_a_container_that_runs_too_long_is_stopped(slow: Any) -> None:
 
 
 @pytest.mark.nightly
-def test_in_a_loop_no_more_run_than_may(slow: Any) -> None:
+def test_a_loop_runs_no_more_containers_than_max_in_flight(slow: Any) -> None:
     source = playbook({"kind": "container", **TASK, "poll": 1, "timeout": 120}).replace(
         "    tool:\n", "    loop: {in: [1, 2, 3], iterator: i, spec: {mode: parallel, max_in_flight: 2}}\n    tool:\n"
     )
@@ -198,7 +198,7 @@ def test_in_a_loop_no_more_run_than_may(slow: Any) -> None:
         ({"poll": "often"}, "`poll`"),
     ],
 )
-def test_what_is_wrong_is_said_before_anything_is_started(ecs: Any, inputs: dict[str, Any], says: str) -> None:
+def test_wrong_inputs_fail_with_a_schema_error_before_a_task_starts(ecs: Any, inputs: dict[str, Any], says: str) -> None:
     outcome = planned(**inputs)
     assert kind(outcome) == "schema"
     assert says in message(outcome)
@@ -214,11 +214,11 @@ def test_what_is_wrong_is_said_before_anything_is_started(ecs: Any, inputs: dict
         ({"kind": "container", **TASK, "network": {"subnet": ["a"]}}, "E110"),
     ],
 )
-def test_what_is_wrong_as_it_is_written_is_found_by_validation(task: dict[str, Any], code: str) -> None:
+def test_validation_reports_wrong_fields_of_a_container_task(task: dict[str, Any], code: str) -> None:
     assert code in {d.code for d in check(playbook(task))[1]}
 
 
-def test_in_a_loop_over_a_cursor_it_is_refused() -> None:
+def test_a_container_task_in_a_loop_over_a_cursor_is_refused() -> None:
     loop = "    loop: {cursor: {kind: sqs, queue: orders}, iterator: row}\n    tool:\n"
     found = check(playbook({"kind": "container", **TASK}).replace("    tool:\n", loop))[1]
     assert [d.code for d in found if d.severity == "error"] == ["E114"]
@@ -255,7 +255,7 @@ def test_without_a_region_it_says_how_to_name_one(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("said", ["TaskDefinition not found.", "Unable to find task definition: train"])
-def test_a_definition_that_is_not_there_is_not_found_whoever_says_it(
+def test_both_error_texts_for_a_missing_task_definition_mean_not_found(
     ecs: Any, monkeypatch: pytest.MonkeyPatch, said: str
 ) -> None:
     answers(ecs, monkeypatch, "run_task", refusal("ClientException", 400, said))
@@ -263,7 +263,7 @@ def test_a_definition_that_is_not_there_is_not_found_whoever_says_it(
 
 
 @pytest.mark.parametrize(("inputs", "found"), [({"cluster": "none"}, "not_found"), ({"task_definition": "none"}, "not_found")])
-def test_what_is_not_there_is_not_found(ecs: Any, inputs: dict[str, Any], found: str) -> None:
+def test_a_missing_cluster_or_task_definition_is_not_found(ecs: Any, inputs: dict[str, Any], found: str) -> None:
     _, outcome = begun(**inputs)
     assert kind(outcome) == found
 
@@ -290,7 +290,7 @@ def refusal(code: str, status: int, said: str = "no") -> Exception:
         (refusal("ServerException", 500), "outside"),
     ],
 )
-def test_a_start_of_which_nobody_knows_is_looked_at_again(
+def test_a_run_task_error_has_its_kind_and_server_errors_are_polled(
     ecs: Any, monkeypatch: pytest.MonkeyPatch, error: Exception, comes_to: str
 ) -> None:
     answers(ecs, monkeypatch, "run_task", error)
@@ -298,7 +298,7 @@ def test_a_start_of_which_nobody_knows_is_looked_at_again(
     assert outcome.status == comes_to or kind(outcome) == comes_to
 
 
-def test_a_role_that_may_not_be_handed_on_names_its_parameter(ecs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_denied_pass_role_names_the_stack_parameter_that_grants_it(ecs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(rights.OWN, "{}")
     monkeypatch.setenv("NOETL_TOOL_CLUSTERS", "*")
     monkeypatch.setenv("NOETL_TOOL_TASKS", "*")
@@ -307,7 +307,7 @@ def test_a_role_that_may_not_be_handed_on_names_its_parameter(ecs: Any, monkeypa
     assert "the stack's parameter ToolTaskRoles grants access" in message(outcome)
 
 
-def test_a_look_that_fails_is_repeated_and_one_that_never_will_do_stops_it(slow: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_poll_is_repeated_and_a_denied_one_stops_the_task(slow: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     call, first = begun()
     answers(slow, monkeypatch, "describe_tasks", refusal("ServerException", 500))
     assert looked(call, first.result, 1).status == "outside"
@@ -317,7 +317,7 @@ def test_a_look_that_fails_is_repeated_and_one_that_never_will_do_stops_it(slow:
     assert started(slow)[0].desired_status == "STOPPED"
 
 
-def test_a_task_that_ecs_forgot_is_said_to_be_unknown(ecs: Any) -> None:
+def test_a_task_that_ecs_forgot_is_not_found_after_five_polls(ecs: Any) -> None:
     call, kept, looks = call_of(), {**planned().result, "task": "arn:aws:ecs:us-east-1:123456789012:task/jobs/gone"}, 0
     while (outcome := looked(call, kept, looks)).status == "outside":
         kept, looks = outcome.result, looks + 1
@@ -325,7 +325,7 @@ def test_a_task_that_ecs_forgot_is_said_to_be_unknown(ecs: Any) -> None:
     assert "its outcome is unknown" in message(outcome)
 
 
-def test_looks_come_less_and_less_often(slow: Any) -> None:
+def test_pauses_between_polls_grow_up_to_five_minutes(slow: Any) -> None:
     call, first = begun()
     pauses = [looked(call, first.result, looks).meta["look_in_s"] for looks in (0, 1, 5, 15, 500)]
     assert pauses == [10, 12.5, pytest.approx(30.5, abs=0.1), pytest.approx(284, abs=1), 300]
@@ -366,7 +366,9 @@ def of_containers(
         (of_containers(("main", 0, "")), "other", "schema", False, None),
     ],
 )  # fmt: skip
-def test_the_ends_of_tasks_are_told_apart(task: Any, container: str | None, error: str, retryable: Any, code: Any) -> None:
+def test_stopped_tasks_map_to_error_kinds_and_retryability(
+    task: Any, container: str | None, error: str, retryable: Any, code: Any
+) -> None:
     outcome = ended.outcome_of(task, container)
     assert kind(outcome) == error
     if outcome.error is not None:
@@ -384,7 +386,7 @@ def test_the_ends_of_tasks_are_told_apart(task: Any, container: str | None, erro
         ([], "client_error", False),
     ],
 )
-def test_what_ecs_does_not_start_says_why(failures: list[Any], error: str, retryable: bool) -> None:
+def test_run_task_failures_map_to_error_kinds_and_retryability(failures: list[Any], error: str, retryable: bool) -> None:
     outcome = ended.not_started(failures)
     assert outcome.error is not None
     assert (outcome.error.kind, outcome.error.retryable) == (error, retryable)

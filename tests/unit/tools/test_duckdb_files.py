@@ -59,7 +59,7 @@ def test_rows_become_a_file(run: Run, store: LazyTempResultStore, form: str) -> 
     assert again.result["rows"] == [{"c": 4990, "n": sum(range(10, 5000)), "s": "x999"}]
 
 
-def test_json_lines_are_what_rows_would_be(run: Run, store: LazyTempResultStore) -> None:
+def test_jsonl_output_equals_the_rows_of_the_same_query(run: Run, store: LazyTempResultStore) -> None:
     command = "SELECT 2.50::DECIMAL(10,2) AS b, DATE '2020-01-02' AS c, [1, NULL] AS d, {'x': 1} AS e, 'nan'::FLOAT AS f, 'ab'::BLOB AS g, 1 AS a, 2 AS a"
     outcome = run("duckdb", {"command": command, "to": "jsonl"})
     assert [json.loads(line) for line in store.get(outcome.result["key"]).splitlines()] == run(
@@ -84,7 +84,7 @@ def test_no_rows_are_a_file_too(run: Run, form: str) -> None:
         ({"command": "SELECT 1", "sources": {"s": [{"a": Secret("hush")}]}, "to": "jsonl"}, "schema"),
     ],
 )
-def test_what_cannot_be_written_leaves_no_object(run: Run, store: LazyTempResultStore, inputs: Any, expected: str) -> None:
+def test_a_failed_write_leaves_no_object(run: Run, store: LazyTempResultStore, inputs: Any, expected: str) -> None:
     assert kind(run("duckdb", inputs)) == expected
     assert list(Path(store.url("1/x")).parent.rglob("*run-1*")) == []
 
@@ -137,7 +137,7 @@ def test_references_within_a_large_object_are_loaded(run: Run, store: LazyTempRe
 
 
 @pytest.mark.parametrize("form", ["parquet", "csv", "jsonl"])
-def test_a_list_of_references_that_is_kept_by_reference_is_as_the_list(run: Run, store: LazyTempResultStore, form: str) -> None:
+def test_a_stored_list_of_references_is_read_like_the_list_itself(run: Run, store: LazyTempResultStore, form: str) -> None:
     refs = [run("store", {"data": [{"id": n}], "format": form}, task_run_id=f"p{n}").result for n in range(5)]
     kept = {**store.put("1/store/parts.json", json.dumps(refs).encode()), "format": "json"}
     outcome = run("duckdb", {"sources": {"t": kept}, "command": "SELECT count(*) AS n, sum(id)::INT AS s FROM t"})
@@ -154,7 +154,7 @@ def test_tables_of_large_sources_are_in_a_file(run: Run) -> None:
 
 
 @pytest.mark.nightly
-def test_what_does_not_fit_into_memory_spills(run: Run) -> None:
+def test_a_query_larger_than_memory_spills_to_disk(run: Run) -> None:
     command = "SELECT count(*) AS n FROM (SELECT range AS a, repeat('x', 100) || range AS s FROM range(1500000) ORDER BY s DESC)"
     assert run("duckdb", {"command": command}, spec={"memory_limit": "100MB"}, timeout_s=120).result["rows"] == [{"n": 1_500_000}]
 
@@ -228,12 +228,12 @@ def test_objects_that_fit_a_pattern_are_one_table(run: Run, bucket: str, form: s
         ("s3://lake/in/**", "schema"),
     ],
 )
-def test_objects_that_are_no_table(run: Run, bucket: str, uri: str, expected: str) -> None:
+def test_unusable_s3_patterns_are_errors(run: Run, bucket: str, uri: str, expected: str) -> None:
     assert kind(run("duckdb", {"sources": {"t": uri}, "command": "SELECT 1"})) == expected
 
 
 @pytest.mark.nightly
-def test_a_credential_that_is_none_for_s3(run: Run, bucket: str) -> None:
+def test_a_credential_unusable_for_s3_is_an_error(run: Run, bucket: str) -> None:
     inputs = {"sources": {"t": f"s3://{bucket}/in/csv/*.csv"}, "command": "SELECT 1"}
     assert kind(run("duckdb", {**inputs, "auth": {"user": "u", "password": "p"}})) == "schema"
     outcome = run("duckdb", {**inputs, "auth": {**MINE, "endpoint": "http://169.254.169.254"}})
@@ -264,7 +264,7 @@ def test_an_endpoint_is_connected_to_at_the_address_that_was_checked(run: Run, m
     assert outcome.error is not None and outcome.error.code == "address_refused"
 
 
-def test_a_bucket_that_the_stack_does_not_name(run: Run, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bucket_that_the_stack_does_not_grant_is_refused(run: Run, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STACK_RESOURCES", '{"buckets": ["noetl-results"]}')
     monkeypatch.setenv("NOETL_TOOL_BUCKETS", "other")
     for auth, name, words in (
@@ -326,7 +326,7 @@ def test_tables_and_queries_of_postgres_are_tables(run: Run, there: str) -> None
         ({"tables": ["pilots"], "auth": {"host": "169.254.169.254"}}, "client_error"),
     ],
 )
-def test_what_cannot_be_attached(run: Run, there: str, entry: dict[str, Any], expected: str) -> None:
+def test_an_invalid_attachment_fails_and_changes_no_data(run: Run, there: str, entry: dict[str, Any], expected: str) -> None:
     outcome = run(
         "duckdb", {"attach": {"pg": {"auth": there, **entry}}, "command": "SELECT 1"}, timeout_s=1.5, secrets={}.__getitem__
     )
@@ -336,7 +336,7 @@ def test_what_cannot_be_attached(run: Run, there: str, entry: dict[str, Any], ex
 
 
 @pytest.mark.nightly
-def test_much_is_attached_in_constant_memory(run: Run, there: str) -> None:
+def test_a_large_query_is_attached_in_constant_memory(run: Run, there: str) -> None:
     queries = {"many": "SELECT i, repeat('x', 200) AS t FROM generate_series(1, 200000) i"}
     tracemalloc.start()
     try:

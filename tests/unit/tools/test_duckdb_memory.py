@@ -30,21 +30,21 @@ def test_the_usual_function_has_room_for_the_default(monkeypatch: pytest.MonkeyP
     assert memory_limit("1GB", "1.2 GiB") == "1.2 GiB"
 
 
-def test_what_an_author_wants_and_the_function_has_not_is_refused_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_memory_limit_above_that_of_the_function_is_refused_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "1769")
     error = invoke(DuckDBTool(), ToolCall("duckdb", {"command": "SELECT 1"}, {"memory_limit": "4GB"}, "1")).error
     assert error is not None and error.kind == "schema"
     assert "1769 MiB leaves DuckDB 1326MiB" in error.message and "WorkerMemory" in error.message
 
 
-def test_on_this_machine_the_author_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outside_lambda_the_author_sets_the_memory_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", raising=False)
     assert memory_limit("1GB", "64GB") == "64GB"
     with pytest.raises(BadInput, match="like 512MB"):
         memory_limit("1GB", "much")
 
 
-def test_duckdb_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_duckdb_gets_the_memory_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "256")
     ask = {"command": "SELECT current_setting('memory_limit') AS most"}
     assert invoke(DuckDBTool(), ToolCall("duckdb", ask, {}, "1")).result["rows"] == [{"most": "192.0 MiB"}]

@@ -44,7 +44,7 @@ def test_a_value_comes_back_as_it_was(value: Any) -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), {1, 2}])
-def test_what_is_no_data_is_refused(value: Any) -> None:
+def test_values_that_dynamodb_cannot_store_are_refused(value: Any) -> None:
     with pytest.raises(BadInput):
         written(value, "x")
 
@@ -65,7 +65,7 @@ def test_a_condition_that_does_not_hold_gives_the_item_that_is_there() -> None:
     assert call(action="delete", key=KEY, condition="n = :m", values={"m": 5}).as_dict()["error"]["kind"] == "client_error"
 
 
-def test_a_conditional_put_whose_answer_was_lost_succeeds_when_it_is_repeated() -> None:
+def test_repeating_a_conditional_put_with_a_lost_answer_succeeds() -> None:
     inputs = {"action": "put", "item": {**KEY, "n": 1}, "condition": "attribute_not_exists(pk)"}
     assert call(**inputs).result["item"] == call(**inputs).result["item"] == {**KEY, "n": 1}
 
@@ -145,5 +145,5 @@ def test_a_query_is_never_cut() -> None:
         ({"key": KEY, "consistent": "yes"}, "schema"),
     ],
 )
-def test_what_cannot_be_done_says_why(inputs: dict[str, Any], kind: str) -> None:
+def test_failed_requests_have_their_error_kinds(inputs: dict[str, Any], kind: str) -> None:
     assert call(**inputs).as_dict()["error"]["kind"] == kind

@@ -87,18 +87,22 @@ def test_an_attachment_is_a_file(asked: list[dict[str, Any]], attachment: Any, c
         ({"from": "unknown@example.com"}, "client_error", ""),
     ],
 )
-def test_what_cannot_be_sent_says_why(asked: list[dict[str, Any]], inputs: dict[str, Any], kind: str, told: str) -> None:
+def test_invalid_mails_are_refused_with_the_reason(
+    asked: list[dict[str, Any]], inputs: dict[str, Any], kind: str, told: str
+) -> None:
     error = send(**inputs).as_dict()["error"]
     assert error["kind"] == kind and told in error["message"]
     assert (asked == []) == (kind != "client_error")
 
 
-def test_a_mail_is_asked_for_once(asked: list[dict[str, Any]]) -> None:
+def test_the_client_does_not_retry_sending_a_mail(asked: list[dict[str, Any]]) -> None:
     config = client("sesv2", None, email.ANSWER_S).meta.config
     assert config.retries["total_max_attempts"] == 1
 
 
-def test_a_stack_sends_from_what_its_parameter_names(asked: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stack_sends_only_from_the_senders_of_its_parameter(
+    asked: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("STACK_RESOURCES", "{}")
     monkeypatch.setenv("NOETL_TOOL_SENDERS", "a@*")
     assert send(**{"from": "Ann <a@example.org>"}).status == "ok"

@@ -88,7 +88,7 @@ def test_a_wake_ends_a_turn_also_when_it_comes_before(loop: EventLoop) -> None:
     assert time.monotonic() - began < 20
 
 
-def test_who_is_stopped_hears_it_where_he_waits(loop: EventLoop) -> None:
+def test_a_stopped_task_is_interrupted_where_it_waits(loop: EventLoop) -> None:
     tasks = [loop.start(stopped_at()) for _ in range(2)]
     loop.turn(0)
     loop.stop(tasks[0])
@@ -194,7 +194,7 @@ def closed(kept: object) -> int:
     return kept.closed
 
 
-def test_what_is_kept_on_a_loop_serves_the_next_run_on_another_thread_and_is_closed_with_its_owner() -> None:
+def test_a_kept_object_serves_later_loops_and_closes_with_its_owner() -> None:
     owner, seen = Owner(), list[object]()
 
     def run() -> None:

@@ -71,7 +71,7 @@ def test_many_events_go_in_as_few_requests_as_they_fit_in(asked: list[list[dict[
         ({"detail": {}, "timeout_s": 0}, "timeout", "not done"),
     ],
 )
-def test_what_cannot_be_put_says_why_and_nothing_is_put(
+def test_invalid_events_are_refused_with_the_reason_and_none_is_put(
     asked: list[list[dict[str, Any]]], inputs: dict[str, Any], kind: str, told: str
 ) -> None:
     error = put(**inputs).as_dict()["error"]
@@ -101,7 +101,7 @@ def test_one_event_that_is_refused_among_others_fails_the_task(
     assert error["message"] == "eventbridge: event 11 was not put: no" and error["details"] == {"sent": 12, "of": 13}
 
 
-def test_a_stack_puts_events_on_what_its_parameter_names(
+def test_a_stack_puts_events_only_on_buses_its_parameter_names(
     asked: list[list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STACK_RESOURCES", "{}")

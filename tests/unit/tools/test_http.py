@@ -104,9 +104,7 @@ def test_the_reason_that_a_body_gives_for_an_error(body: str, reason: str) -> No
 
 
 @pytest.mark.parametrize("where", ["url", "params"])
-def test_what_is_too_long_for_a_url_is_an_error_of_the_author_that_says_where_to_put_it(
-    http: Http, server: Server, where: str
-) -> None:
+def test_a_value_too_long_for_a_url_is_an_error_with_advice(http: Http, server: Server, where: str) -> None:
     large = "x" * 1_000_000
     outcome = http(f"{server.base}/{large}") if where == "url" else http(server.base, params={"q": large})
     assert outcome.error is not None

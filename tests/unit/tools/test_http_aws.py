@@ -123,7 +123,9 @@ def test_a_redirect_within_the_origin_is_signed_anew_and_to_another_not_at_all(c
         (OWN, {"method": "POST", "files": {"a": "b"}}, "signs the whole body"),
     ],
 )
-def test_what_cannot_be_signed_says_why(call: Call, server: Server, auth: Any, inputs: Any, said: str) -> None:
+def test_a_request_that_cannot_be_signed_fails_with_the_reason(
+    call: Call, server: Server, auth: Any, inputs: Any, said: str
+) -> None:
     outcome = call("/echo", auth, **inputs)
     assert kind(outcome) == "schema" and outcome.error is not None and said in outcome.error.message
     assert not server.requests

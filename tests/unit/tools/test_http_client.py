@@ -77,21 +77,21 @@ def test_a_connection_that_the_server_closed_is_not_used_again(server: Server, t
 
 
 @pytest.mark.parametrize("path", ["/large", "/redirect"])
-def test_a_connection_whose_answer_was_not_read_to_its_end_is_closed(server: Server, tool: HttpTool, path: str) -> None:
+def test_a_connection_with_a_partly_read_answer_is_not_reused(server: Server, tool: HttpTool, path: str) -> None:
     first = calls(tool, base(server) + path, max_response_bytes=10)
     assert kind(first[0]) == ("server_error" if path == "/large" else "ok")
     outcome = calls(tool, base(server) + "/after")[0]
     assert outcome.result["data"] == "xx"
 
 
-def test_no_more_connections_than_the_limit_and_whoever_waits_gets_one(server: Server, tool: HttpTool) -> None:
+def test_connections_stay_within_the_limit_and_waiting_calls_get_one(server: Server, tool: HttpTool) -> None:
     limited(tool, 3)
     server.together(3)
     assert kinds(calls(tool, *[base(server)] * 30)) == {"ok": 30}
     assert server.connections == 3
 
 
-def test_who_waits_too_long_for_a_connection_times_out_and_the_next_is_not_forgotten(server: Server, tool: HttpTool) -> None:
+def test_a_call_times_out_waiting_for_a_connection_and_later_calls_proceed(server: Server, tool: HttpTool) -> None:
     limited(tool, 1)
     server.together(2)
     with EventLoop() as loop:
@@ -115,7 +115,7 @@ def test_who_waits_too_long_for_a_connection_times_out_and_the_next_is_not_forgo
         assert server.connections == 1
 
 
-def test_who_is_stopped_when_his_turn_has_come_lets_the_next_have_it(server: Server, tool: HttpTool) -> None:
+def test_a_cancelled_call_passes_its_connection_to_the_next_waiting_call(server: Server, tool: HttpTool) -> None:
     limited(tool, 1)
     with EventLoop() as loop:
         spec = {"retry": 1, "timeout": {"pool": 3}}
@@ -156,7 +156,7 @@ def test_old_connections_are_closed_before_they_are_used(server: Server, tool: H
     assert server.connections == 3 and len(sockets(client)) == 1
 
 
-def test_places_that_are_asked_once_are_not_remembered(server: Server, tool: HttpTool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hosts_that_are_called_once_are_not_remembered(server: Server, tool: HttpTool, monkeypatch: pytest.MonkeyPatch) -> None:
     resolve(monkeypatch, lambda _: ["127.0.0.1"])
     client = limited(tool, 1)
     for n in range(6):
@@ -164,7 +164,7 @@ def test_places_that_are_asked_once_are_not_remembered(server: Server, tool: Htt
     assert len(sockets(client)) <= 2
 
 
-def test_what_a_server_says_unasked_is_no_answer_to_the_next_call(server: Server, tool: HttpTool) -> None:
+def test_an_extra_response_does_not_answer_the_next_call(server: Server, tool: HttpTool) -> None:
     answer = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\n%b"
 
     class Talks(Handler):
@@ -175,7 +175,7 @@ def test_what_a_server_says_unasked_is_no_answer_to_the_next_call(server: Server
     assert [calls(tool, base(server))[0].result["data"] for _ in range(3)] == ["asked"] * 3
 
 
-def test_what_a_server_says_to_an_idle_connection_is_no_answer_to_the_next_call(server: Server, tool: HttpTool) -> None:
+def test_a_response_on_an_idle_connection_does_not_answer_the_next_call(server: Server, tool: HttpTool) -> None:
     answer = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\n%b"
     said = threading.Event()
 

@@ -19,9 +19,7 @@ from .connections import Handler, Server, base, calls, kinds, outcome_of, server
 __all__ = ["server", "tool"]
 
 
-def test_a_name_is_looked_up_once_for_all_who_ask_at_the_same_time(
-    server: Server, tool: HttpTool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_concurrent_requests_share_one_lookup_of_a_name(server: Server, tool: HttpTool, monkeypatch: pytest.MonkeyPatch) -> None:
     asked, answer = list[str](), threading.Event()
 
     def slow(host: str) -> list[str]:
@@ -102,7 +100,7 @@ def test_a_redirect_to_an_address_that_is_refused_is_not_followed(server: Server
 
 
 @pytest.mark.parametrize("place", ["ftp://127.0.0.1/", "http:///nowhere", "http://[::1", "//"])
-def test_a_redirect_to_what_is_no_place_is_an_error(server: Server, tool: HttpTool, place: str) -> None:
+def test_a_redirect_to_an_invalid_url_is_an_error(server: Server, tool: HttpTool, place: str) -> None:
     class Elsewhere(Handler):
         def do_GET(self) -> None:
             self.send_response(302)

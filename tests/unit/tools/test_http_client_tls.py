@@ -36,7 +36,7 @@ def secure(certificate: Path) -> Iterator[Server]:
         server.barrier.abort()
 
 
-def test_a_server_that_cannot_be_verified_is_not_asked_unless_the_author_says_so(secure: Server, tool: HttpTool) -> None:
+def test_an_unverifiable_server_gets_no_request_unless_verification_is_off(secure: Server, tool: HttpTool) -> None:
     url = f"https://127.0.0.1:{secure.server_port}/"
     refused = calls(tool, url)[0]
     assert kind(refused) == "connection" and refused.error is not None and "CERTIFICATE_VERIFY_FAILED" in refused.error.message
@@ -46,7 +46,7 @@ def test_a_server_that_cannot_be_verified_is_not_asked_unless_the_author_says_so
     assert kinds(calls(tool, url)) == {"connection": 1}, "a connection that was not verified serves nobody who wants it verified"
 
 
-def test_what_is_trusted_is_verified_and_large_answers_come_whole(
+def test_a_trusted_certificate_is_verified_and_large_answers_arrive_whole(
     secure: Server, tool: HttpTool, certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))

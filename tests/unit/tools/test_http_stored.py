@@ -64,7 +64,7 @@ def files(store: LazyTempResultStore) -> list[str]:
         ("image/png", "raw", "bytes"),
     ],
 )
-def test_a_stored_body_is_a_reference_that_says_its_format(
+def test_a_stored_body_is_a_reference_with_its_format(
     stored: Http, store: LazyTempResultStore, server: Server, kind_: str, path: str, form: str
 ) -> None:
     outcome = stored(f"{server.base}/{path}", method="POST", params={"type": kind_}, body="a,b\n1,2\n")
@@ -93,7 +93,7 @@ def test_stored_json_is_outlined_as_it_comes(stored: Http, store: LazyTempResult
         assert reference["schema_hint"] == {"type": "list", "length": 20_000}
 
 
-def test_the_format_of_a_stored_body_may_be_said(stored: Http, server: Server) -> None:
+def test_store_can_set_the_format_of_a_stored_body(stored: Http, server: Server) -> None:
     outcome = stored(server.base + "/raw", {"store": "jsonl"}, method="POST", body="{}\n")
     assert outcome.result["data"]["format"] == "jsonl"
     outcome = stored(server.base + "/raw", {"store": "xml"}, method="POST", body="{}\n")
@@ -101,14 +101,14 @@ def test_the_format_of_a_stored_body_may_be_said(stored: Http, server: Server) -
     assert kind(stored(server.base + "/raw", {"response": "json"})) == "schema"
 
 
-def test_the_name_says_the_format_where_the_type_says_nothing() -> None:
+def test_the_file_extension_gives_the_format_when_the_content_type_does_not() -> None:
     assert storing.format_of({"content-type": "binary/octet-stream"}, "/data/flights.parquet") == "parquet"
     assert storing.format_of({}, "/data/rows.ndjson") == "jsonl"
     assert storing.format_of({"content-type": "text/csv"}, "/data/rows.json") == "csv"
     assert storing.format_of({}, "/") == "bytes"
 
 
-def test_a_compressed_body_is_stored_as_what_it_is(stored: Http, store: LazyTempResultStore, server: Server) -> None:
+def test_a_compressed_body_is_stored_decompressed(stored: Http, store: LazyTempResultStore, server: Server) -> None:
     assert store.get(stored(server.base + "/gzip").result["data"]["key"]) == b'{"packed": true}'
 
 
@@ -129,7 +129,7 @@ def test_a_body_that_does_not_come_whole_is_not_stored(
 
 
 @pytest.mark.nightly
-def test_secrets_that_a_service_repeats_are_masked_in_what_is_stored(
+def test_secrets_echoed_by_a_service_are_masked_in_the_stored_body(
     stored: Http, store: LazyTempResultStore, server: Server
 ) -> None:
     secret = "s3cret-wörd-of-theirs"

@@ -90,7 +90,7 @@ def test_an_odd_answer_is_a_failure_that_says_so(
         (KeyError("x"), "unknown", None),
     ],
 )
-def test_what_a_tool_raises_is_an_outcome(
+def test_an_exception_of_a_tool_becomes_an_outcome(
     asked: Callable[[Answers, ToolCall], Outcome], raised: Exception, kind: str, retryable: bool | None
 ) -> None:
     error = asked(Answers(raised), ToolCall("odd", {})).error
@@ -113,7 +113,7 @@ def test_a_tool_gets_secrets_opened_and_its_answer_is_without_them(asked: Callab
     assert got == ["s3cr3t-value"] and outcome.result == {"echo": "***"} and logged == ["sent ***"]
 
 
-def test_a_tool_that_stores_what_it_is_given_gets_no_secret(asked: Callable[[Answers, ToolCall], Outcome]) -> None:
+def test_a_tool_that_stores_its_inputs_refuses_secrets(asked: Callable[[Answers, ToolCall], Outcome]) -> None:
     tool = Stores(Outcome.ok(1))
     assert asked(tool, ToolCall("odd", {"a": 1})).status == "ok"
     error = asked(tool, ToolCall("odd", {"a": Secret("s3cr3t-value")})).error

@@ -86,7 +86,7 @@ def test_a_task_that_is_repeated_writes_once() -> None:
     local.close()
 
 
-def test_of_many_iterations_that_count_by_compare_and_set_none_is_lost(tmp_path: Path) -> None:
+def test_concurrent_increments_by_compare_and_set_are_all_counted(tmp_path: Path) -> None:
     """Each reads, adds one, and begins again if another was first."""
     local = LocalWiring(tmp_path / "runs.db")
 
@@ -115,7 +115,7 @@ def test_of_many_iterations_that_count_by_compare_and_set_none_is_lost(tmp_path:
         ({"action": "{{ 'keys' }}", "key": "k"}, "schema", "`action` is one of get, put, delete, list, not 'keys'"),
     ],
 )
-def test_what_cannot_be_done_says_why(task: dict[str, Any], kind: str, told: str) -> None:
+def test_invalid_inputs_fail_with_the_reason(task: dict[str, Any], kind: str, told: str) -> None:
     error = Ran({"kind": "kv", **task}).error
     assert error["kind"] == kind and told in error["message"]
 
@@ -130,7 +130,7 @@ def nested(levels: int) -> list[Any]:
 @pytest.mark.parametrize(
     "value", ["\ud800", float("inf"), [[]] * 3 + [{"a": {1, 2}}], nested(200)], ids=["half", "inf", "set", "deep"]
 )
-def test_a_value_that_nobody_could_read_is_refused(value: Any) -> None:
+def test_a_value_that_could_not_be_read_back_is_refused(value: Any) -> None:
     local = LocalWiring()
     call = ToolCall("kv", {"action": "put", "key": "k", "value": value}, key_values=local.worker.tools.key_values)
     refused = invoke(KvTool(), call).as_dict()["error"]
@@ -151,6 +151,6 @@ def test_secrets_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "refuses secrets" in error["message"]
 
 
-def test_a_pool_without_the_right_is_told_so() -> None:
+def test_a_pool_without_key_values_gets_an_auth_error() -> None:
     refused = invoke(KvTool(), ToolCall("kv", {"key": "k"})).as_dict()["error"]
     assert (refused["kind"], refused["retryable"]) == ("auth", False)

@@ -53,7 +53,7 @@ def test_a_function_gets_its_payload_and_the_task_run_and_its_answer_is_the_resu
     assert custom == {"noetl_execution_id": "1", "noetl_task_run_id": "run"}
 
 
-def test_an_event_is_left_to_lambda(stub: Stubber) -> None:
+def test_an_event_invocation_does_not_wait_for_an_answer(stub: Stubber) -> None:
     answers(stub, b"", 202)
     assert call(invocation="event").result == {"status": 202, "payload": None, "version": None}
 
@@ -81,13 +81,13 @@ def test_a_function_that_fails_fails_the_task(stub: Stubber, payload: bytes, cod
         ("ServiceException", "server_error", True),
     ],
 )
-def test_what_lambda_refuses_is_an_outcome(stub: Stubber, code: str, kind: str, retryable: bool) -> None:
+def test_an_error_of_lambda_becomes_an_outcome_with_its_kind(stub: Stubber, code: str, kind: str, retryable: bool) -> None:
     stub.add_client_error("invoke", code, http_status_code=500 if code == "ServiceException" else 400)
     error = call().as_dict()["error"]
     assert (error["kind"], error["retryable"]) == (kind, retryable)
 
 
-def test_a_payload_beyond_what_lambda_takes_is_not_sent(stub: Stubber) -> None:
+def test_a_payload_over_lambdas_limit_is_not_sent(stub: Stubber) -> None:
     assert call(payload="x" * (1024 * 1024), invocation="event").as_dict()["error"]["kind"] == "limit"
 
 
@@ -100,12 +100,14 @@ def test_a_payload_beyond_what_lambda_takes_is_not_sent(stub: Stubber) -> None:
         ("arn:aws:lambda:us-east-1:123456789012:function:f:live", "f"),
     ],
 )
-def test_a_right_is_of_the_functions_name(function: str, name: str) -> None:
+def test_a_function_name_is_taken_without_arn_and_qualifier(function: str, name: str) -> None:
     assert function_name(function) == name
 
 
 @pytest.mark.parametrize("right", ["function", "123456789012", "us-east-1"])
-def test_what_is_invoked_is_what_the_right_was_asked_for(right: str, stub: Stubber, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_invoked_function_is_the_one_whose_right_was_checked(
+    right: str, stub: Stubber, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Lambda reads `function:x` and `123456789012:x` as the function `x`."""
     monkeypatch.setenv("STACK_RESOURCES", '{"functions": ["noetl-admit"]}')
     monkeypatch.setenv("NOETL_TOOL_FUNCTIONS", "*")
@@ -120,7 +122,7 @@ def test_what_is_invoked_is_what_the_right_was_asked_for(right: str, stub: Stubb
 @pytest.mark.parametrize(
     "function", [":f", "a:b:c", "f:", "arn:aws:lambda:us-east-1:123456789012:layer:f", "a/../b", "f\n", "us-east-1:1:f"]
 )
-def test_what_names_no_function_is_refused(function: str) -> None:
+def test_text_that_names_no_function_is_refused(function: str) -> None:
     with pytest.raises(BadInput):
         function_name(function)
 

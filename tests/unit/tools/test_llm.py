@@ -97,7 +97,9 @@ def test_an_answer_is_parsed_and_checked(tool: LlmTool, server: LlmServer) -> No
 
 
 @pytest.mark.parametrize(("form", "sent"), [("json_object", {"type": "json_object"}), ("text", None)])
-def test_services_that_take_no_schema_are_told_in_words(tool: LlmTool, server: LlmServer, form: str, sent: Any) -> None:
+def test_services_without_schema_support_get_the_schema_in_the_prompt(
+    tool: LlmTool, server: LlmServer, form: str, sent: Any
+) -> None:
     server.answer = lambda body: '{"city": "Paris"}'
     assert ask(tool, server, {"format": form}, prompt="?", schema=SCHEMA).result["data"] == {"city": "Paris"}
     assert server.asked[0].get("response_format") == sent
@@ -118,7 +120,7 @@ def test_an_answer_that_does_not_fit_is_repaired_once(tool: LlmTool, server: Llm
 
 
 @pytest.mark.parametrize(("said", "kind"), [('{"town": 1}', "schema"), ("no JSON", "parse"), ('{"city": NaN}', "parse")])
-def test_an_answer_that_never_fits_fails_and_says_what_it_cost(tool: LlmTool, server: LlmServer, said: str, kind: str) -> None:
+def test_an_answer_that_never_fits_fails_and_reports_its_cost(tool: LlmTool, server: LlmServer, said: str, kind: str) -> None:
     server.answer = lambda body: said
     failed = ask(tool, server, prompt="?", auth="llm", schema=SCHEMA)
     assert failed.error is not None and len(server.asked) == 2
@@ -152,7 +154,7 @@ CONTEXT = "This model's maximum context length is 8192 tokens. However, your mes
         ({"content": None, "refusal": "I cannot"}, "client_error", "refusal", False),
     ],
 )
-def test_what_goes_wrong_has_the_kind_it_has(
+def test_errors_of_a_service_have_the_right_kind_code_and_retryability(
     tool: LlmTool, server: LlmServer, answer: Any, kind: str, code: Any, retryable: Any
 ) -> None:
     server.answer = lambda body: answer
@@ -163,7 +165,7 @@ def test_what_goes_wrong_has_the_kind_it_has(
         assert error.details["retry_after"] in ("7", 7.0)
 
 
-def test_an_answer_that_is_cut_off_is_no_data(tool: LlmTool, server: LlmServer) -> None:
+def test_an_answer_that_is_cut_off_fails_if_a_schema_is_set(tool: LlmTool, server: LlmServer) -> None:
     server.answer = lambda body: {"content": '{"city": "Pa', "finish_reason": "length"}
     failed = ask(tool, server, prompt="?", schema=SCHEMA)
     assert failed.error is not None
@@ -172,13 +174,13 @@ def test_an_answer_that_is_cut_off_is_no_data(tool: LlmTool, server: LlmServer) 
     assert (cut.result["text"], cut.result["finish_reason"]) == ('{"city": "Pa', "length")
 
 
-def test_calls_of_tools_are_given_as_they_are(tool: LlmTool, server: LlmServer) -> None:
+def test_tool_calls_are_returned_unchanged(tool: LlmTool, server: LlmServer) -> None:
     calls = [{"id": "1", "type": "function", "function": {"name": "look", "arguments": "{}"}}]
     server.answer = lambda body: {"content": None, "tool_calls": calls, "finish_reason": "tool_calls"}
     assert ask(tool, server, prompt="?", options={"tools": []}).result["tool_calls"] == calls
 
 
-def test_a_service_that_says_nothing_times_out(tool: LlmTool, server: LlmServer) -> None:
+def test_a_service_that_does_not_respond_times_out(tool: LlmTool, server: LlmServer) -> None:
     server.answer = lambda body: HANG
     error = ask(tool, server, {"timeout": {"read": 0.2}}, prompt="?").error
     assert error is not None and error.kind == "timeout"
@@ -199,13 +201,15 @@ def test_a_service_that_says_nothing_times_out(tool: LlmTool, server: LlmServer)
         ({"prompt": "?", "auth": 1}, "`auth` must be a credential's name"),
     ],
 )
-def test_wrong_inputs_are_the_authors(tool: LlmTool, server: LlmServer, inputs: dict[str, Any], said: str) -> None:
+def test_invalid_inputs_are_refused_before_any_request(
+    tool: LlmTool, server: LlmServer, inputs: dict[str, Any], said: str
+) -> None:
     error = ask(tool, server, **inputs).error
     assert error is not None and server.asked == []
     assert (error.kind, said in error.message) == ("schema", True), error.message
 
 
-def test_wrong_prices_and_forms_are_the_authors(tool: LlmTool, server: LlmServer) -> None:
+def test_invalid_prices_and_formats_are_refused(tool: LlmTool, server: LlmServer) -> None:
     for spec in ({"price": 3}, {"price": {"input_per_million": 1}}, {"price": {**PRICE, "output_per_million": -1}}):
         error = ask(tool, server, spec, prompt="?").error
         assert error is not None and "`price` must be" in error.message

@@ -98,7 +98,7 @@ def test_an_older_revision_is_spoken(tool: McpTool, server: McpServer, revision:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_server_without_initialize_is_asked_without_sessions(tool: McpTool, stream: bool) -> None:
+def test_a_server_without_initialize_is_called_without_sessions(tool: McpTool, stream: bool) -> None:
     with mcp_server(modern=True, sessions=False, revision="2026-07-28", stream=stream) as server:
         assert ask(tool, server.url, tool="echo", arguments={"a": 1}).result["structured"] == {"a": 1}
         assert server.methods == ["initialize", "server/discover", "tools/call"]
@@ -135,7 +135,7 @@ def test_events_are_read_by_the_book() -> None:
     ]
 
 
-def test_what_a_stream_says_before_its_answer_is_logged(tool: McpTool, server: McpServer) -> None:
+def test_messages_of_a_stream_before_its_answer_are_logged(tool: McpTool, server: McpServer) -> None:
     server.stream = True
     server.before = [
         {"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progress": 1}},
@@ -177,7 +177,7 @@ def test_a_tool_that_fails_is_an_error_with_its_words(tool: McpTool, server: Mcp
     assert outcome.error is not None and outcome.error.code == "tool_error" and outcome.error.details["text"] == "no such city"
 
 
-def test_an_unknown_tool_is_told_with_the_nearest(tool: McpTool, server: McpServer) -> None:
+def test_an_unknown_tool_is_reported_with_the_nearest_name(tool: McpTool, server: McpServer) -> None:
     want = "mcp: the server has no tool 'ehco': did you mean \"echo\"? it has echo"
     assert failed(ask(tool, server.url, tool="ehco")) == ("not_found", False, want)
     server.tools["say"] = lambda given: text("Unknown tool: x", isError=True)
@@ -225,7 +225,7 @@ def test_errors_of_the_protocol_have_the_kind_they_have(
         ((202, b"", {}), "parse", False),
     ],
 )
-def test_answers_that_are_none(tool: McpTool, server: McpServer, answer: Any, kind: str, retryable: bool) -> None:
+def test_invalid_answers_fail_with_their_kind(tool: McpTool, server: McpServer, answer: Any, kind: str, retryable: bool) -> None:
     server.broken = lambda body: answer
     outcome = ask(tool, server.url, tool="echo")
     assert failed(outcome)[:2] == (kind, retryable), outcome.error
@@ -234,7 +234,7 @@ def test_answers_that_are_none(tool: McpTool, server: McpServer, answer: Any, ki
         assert outcome.error is not None and outcome.error.details["retry_after"] == 7
 
 
-def test_results_that_are_none(tool: McpTool, server: McpServer) -> None:
+def test_invalid_results_fail_with_their_kind(tool: McpTool, server: McpServer) -> None:
     for content in ("text", [1]):
         server.tools["echo"] = lambda given, content=content: {"content": content}  # type: ignore[misc]
         assert failed(ask(tool, server.url, tool="echo"))[:2] == ("parse", False)
@@ -317,7 +317,7 @@ def test_the_network_behind_the_worker_is_not_reached(server: McpServer) -> None
         ({"action": "sing"}, "`action` is one of call, list"),
     ],
 )
-def test_wrong_inputs_are_the_authors(tool: McpTool, server: McpServer, inputs: dict[str, Any], said: str) -> None:
+def test_invalid_inputs_fail_before_any_request(tool: McpTool, server: McpServer, inputs: dict[str, Any], said: str) -> None:
     kind, _, message = failed(ask(tool, server.url, **inputs))
     assert (kind, said in message, server.asked) == ("schema", True, []), message
     assert "`url` must be" in failed(ask(tool, None, tool="echo"))[2]

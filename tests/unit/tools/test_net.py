@@ -134,7 +134,9 @@ def test_single_networks_can_be_allowed(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize("said", ["true", "10.0.0.1/8", "localhost"])
-def test_a_setting_that_is_none_says_what_to_write(monkeypatch: pytest.MonkeyPatch, server: Server, said: str) -> None:
+def test_an_invalid_allow_private_setting_lists_the_valid_values(
+    monkeypatch: pytest.MonkeyPatch, server: Server, said: str
+) -> None:
     monkeypatch.setenv("NOETL_HTTP_ALLOW_PRIVATE", said)
     error = invoke(HttpTool(), ToolCall("http", {"url": f"{server.base}/echo"})).error
     assert error is not None and (error.kind, error.retryable) == ("schema", False)

@@ -84,7 +84,7 @@ def test_neither_the_token_nor_the_secret_is_in_the_answer_that_echoes_them(get:
     assert "acc3ss" not in said and "is not valid" in said
 
 
-def test_the_client_may_say_who_it_is_in_the_header(get: Get, server: OAuthServer) -> None:
+def test_basic_client_auth_sends_the_client_credentials_in_the_header(get: Get, server: OAuthServer) -> None:
     assert get(client_auth="basic").status == "ok"
     request = server.token_requests[0]
     assert "client_secret" not in request and request["authorization"].startswith("Basic ")
@@ -214,7 +214,9 @@ def test_a_wrong_secret_is_not_sent_again_and_again(get: Get, server: OAuthServe
         ((200, {"x": 1}), "parse"),
     ],
 )
-def test_what_a_token_request_may_come_to(get: Get, server: OAuthServer, refuse: tuple[int, Any], expected: str) -> None:
+def test_a_refused_token_request_fails_with_the_kind_of_its_error(
+    get: Get, server: OAuthServer, refuse: tuple[int, Any], expected: str
+) -> None:
     server.refuse = refuse
     outcome = get()
     assert kind(outcome) == expected and not server.calls
@@ -232,7 +234,9 @@ def test_what_a_token_request_may_come_to(get: Get, server: OAuthServer, refuse:
         ({"data": [1]}, "`data` of `auth` must be a mapping"),
     ],
 )
-def test_a_grant_that_lacks_something_says_what(get: Get, server: OAuthServer, fields: dict[str, Any], said: str) -> None:
+def test_an_incomplete_or_invalid_grant_names_the_wrong_field(
+    get: Get, server: OAuthServer, fields: dict[str, Any], said: str
+) -> None:
     outcome = get(**fields)
     assert kind(outcome) == "schema" and outcome.error is not None and said in outcome.error.message
     assert not server.token_requests
@@ -243,7 +247,7 @@ def test_token_requests_pass_the_policy_of_addresses(get: Get, server: OAuthServ
     assert kind(outcome) == "client_error" and outcome.error is not None and outcome.error.code == "address_refused"
 
 
-def test_where_the_token_stands_and_how_long_it_lives_may_be_said(get: Get, server: OAuthServer, clock: Hands) -> None:
+def test_the_token_and_its_lifetime_are_read_from_configured_fields(get: Get, server: OAuthServer, clock: Hands) -> None:
     server.answer = {"expires_in": None, "data": {"jwt": "acc3ss-t0ken-1-of-the-server", "seconds": "100"}}
     assert get(token_field="data.jwt", expires_field="data.seconds").status == "ok"
     clock.pass_(89)

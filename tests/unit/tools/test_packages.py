@@ -58,14 +58,14 @@ def run(code: str, requirements: str = "[]") -> Any:
     return noetl_core.run(PLAYBOOK.format(code=code, requirements=requirements), timeout_s=60)
 
 
-def test_a_task_imports_what_its_playbook_requires() -> None:
+def test_a_task_imports_the_requirements_of_its_playbook() -> None:
     code = "import noetl_sample\\nfrom importlib.metadata import version\\n"
     code += "result = [noetl_sample.double(21), version('noetl-sample')]"
     done = run(code, f'["{SAMPLE}"]')
     assert (done.error, done.result) == (None, [42, "1.0"])
 
 
-def test_what_is_installed_beside_the_engine_is_not_seen() -> None:
+def test_a_task_cannot_import_packages_installed_beside_the_engine() -> None:
     failed = run("import hypothesis")
     assert failed.error["kind"] == "python"
     assert failed.error["message"].startswith(
@@ -79,14 +79,14 @@ def test_what_is_installed_beside_the_engine_is_not_seen() -> None:
 
 
 @pytest.mark.nightly
-def test_what_the_engine_brings_is_seen_and_a_requirement_comes_before_it(index_here: Path) -> None:
+def test_a_task_imports_engine_libraries_unless_a_requirement_replaces_them(index_here: Path) -> None:
     code = "import httpx, importlib.metadata as m\\nresult = [httpx.__version__, m.version('httpx')]"
     assert len(set(run(code).result)) == 1
     wheel(index_here, "httpx", "0.0.1", "__version__ = 'mine'")
     assert run(code, '["httpx==0.0.1"]').result == ["mine", "0.0.1"]
 
 
-def test_everything_is_seen_by_whoever_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_imports_every_installed_package_when_the_environment_allows_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ENVIRONMENT, "1")
     assert run("import pytest\\nresult = pytest.__name__").result == "pytest"
 
@@ -115,7 +115,7 @@ def test_the_libraries_that_tasks_see_are_those_of_the_layer() -> None:
         (f"[{', '.join(f'a{n}' for n in range(51))}]", "has 51 entries"),
     ],
 )
-def test_what_is_no_requirement_is_refused(written: str, said: str) -> None:
+def test_invalid_requirements_are_refused(written: str, said: str) -> None:
     found = check(PLAYBOOK.format(requirements=written, code="result = 1"))[1]
     assert any(said in d.message and d.severity == "error" for d in found), found
 
@@ -179,7 +179,7 @@ def test_on_a_stack_the_smallest_set_that_has_the_requirements_is_taken(layer: P
     assert deployed(tool, SAMPLE, "other>=1").result == "large"
 
 
-def test_on_a_stack_that_lacks_them_the_task_says_how_to_deploy_them(layer: Path, tool: PythonTool) -> None:
+def test_a_task_whose_packages_the_stack_lacks_names_the_deploy_command(layer: Path, tool: PythonTool) -> None:
     error = deployed(tool, "pandas==2.2.3").error
     assert (error.kind, error.retryable) == ("unsupported", False)
     assert error.message == (

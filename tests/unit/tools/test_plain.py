@@ -44,7 +44,7 @@ PLAIN = st.recursive(
 
 
 @given(PLAIN)
-def test_data_that_is_not_copied_is_what_a_copy_would_be(value: Any) -> None:
+def test_data_returned_without_a_copy_equals_a_copy(value: Any) -> None:
     try:
         copy = _converted(value, "result", 0)
     except NotPlain as refusal:

@@ -135,7 +135,7 @@ def test_errors_have_their_kinds_and_sqlstates(pg: Postgres, command: str, param
 
 
 @pytest.mark.parametrize("command", ["SELECT :id", "SELECT 1 WHERE 'a' LIKE 'a%' AND 1 = %(id)s"])
-def test_another_way_to_write_parameters_is_told_the_right_one(pg: Postgres, command: str) -> None:
+def test_a_wrong_parameter_style_is_reported_with_the_right_one(pg: Postgres, command: str) -> None:
     error = pg(command, params={"id": 1}).error
     assert error is not None and "a parameter is written %(name)s" in error.message
 
@@ -186,7 +186,7 @@ def test_too_many_rows_are_a_limit(pg: Postgres) -> None:
     assert kind(pg("SELECT * FROM generate_series(1, 101)", spec={"max_rows": 100})) == "limit"
 
 
-def test_where_and_as_whom(pg: Postgres, uri: str) -> None:
+def test_auth_and_database_decide_the_connection_and_its_errors(pg: Postgres, uri: str) -> None:
     assert kind(pg("SELECT 1", auth={"host": "127.0.0.1", "port": 1, "user": "u", "password": "secret-pw"})) == "db_connection"
     assert pg("SELECT 1 AS a", auth=uri).result["rows"] == [{"a": 1}]
     assert pg("SELECT current_database() AS d", auth={"credential": "pg_test", "database": "template1"}).result["rows"] == [
@@ -250,7 +250,7 @@ def test_a_server_out_of_bounds_is_not_dialled(auth: Any, dialled: list[dict[str
     assert dialled == []
 
 
-def test_beyond_this_machine_it_is_tls_and_the_address_that_was_checked(dialled: list[dict[str, Any]]) -> None:
+def test_remote_servers_are_dialled_with_tls_at_the_checked_address(dialled: list[dict[str, Any]]) -> None:
     reach({"host": "db.test", "user": "u", "password": "p"})
     reach({"host": "db.test", "sslmode": "verify-full", "sslrootcert": "system"})
     reach({"host": "inner.test", "sslmode": "disable"}, allow_private=True)
@@ -293,7 +293,7 @@ def test_an_idle_connection_holds_no_lock_and_no_table(pg: Postgres, uri: str) -
 
 
 @pytest.mark.usefixtures("people")
-def test_a_task_is_given_the_connection_of_its_own_credential_only(pg: Postgres, uri: str) -> None:
+def test_a_task_gets_only_connections_of_its_own_credential(pg: Postgres, uri: str) -> None:
     with psycopg.connect(uri, autocommit=True) as owner:
         owner.execute("DROP ROLE IF EXISTS guest")
         owner.execute("CREATE ROLE guest LOGIN PASSWORD 'g'")

@@ -99,7 +99,7 @@ def test_columns_are_chosen_and_renamed(copy: Copy, items: Items, store: LazyTem
     assert items("SELECT id, name FROM items ORDER BY id") == [(5, "five"), (6, "six")]
 
 
-def test_csv_as_others_write_it(copy: Copy, items: Items, store: LazyTempResultStore) -> None:
+def test_csv_with_other_delimiters_or_without_a_header_is_read(copy: Copy, items: Items, store: LazyTempResultStore) -> None:
     body = '\ufeff"id";"name"\r\n1;"semi;colon"\r\n2;""\r\n3;\r\n'.encode()
     ref = {**store.put("1/x.csv", body), "format": "csv"}
     assert copy({"from": ref, "into": "items", "delimiter": ";"}).error is None
@@ -109,7 +109,7 @@ def test_csv_as_others_write_it(copy: Copy, items: Items, store: LazyTempResultS
     assert items("SELECT name FROM items WHERE id = 4") == [("four",)]
 
 
-def test_an_upsert_updates_what_is_known_and_the_last_of_equal_rows_counts(copy: Copy, items: Items) -> None:
+def test_an_upsert_updates_known_keys_and_takes_the_last_of_duplicate_rows(copy: Copy, items: Items) -> None:
     assert copy({"from": ROWS[:2], "into": "items"}).error is None
     rows = [{"id": 2, "name": "old"}, {"id": 3, "name": "new"}, {"id": 2, "name": "newest"}]
     for _ in range(2):
@@ -169,7 +169,9 @@ def test_a_failed_copy_changes_nothing(copy: Copy, items: Items, said: dict[str,
         ("json", b"[" * 100_000),
     ],
 )  # fmt: skip
-def test_a_file_that_is_not_what_it_says(copy: Copy, items: Items, store: LazyTempResultStore, form: str, body: bytes) -> None:
+def test_a_file_that_contradicts_its_format_is_refused(
+    copy: Copy, items: Items, store: LazyTempResultStore, form: str, body: bytes
+) -> None:
     ref = {**store.put(f"1/x.{form}", body), "format": form}
     assert kind(copy({"from": ref, "into": "items"})) == "schema"
     assert items("SELECT count(*) FROM items") == [(0,)]
@@ -212,7 +214,7 @@ def test_a_query_becomes_a_csv_file(copy: Copy, store: LazyTempResultStore) -> N
     assert outcome.result["key"] == "1/store/run-1.csv" and outcome.result["schema_hint"]["columns"] == ["id", "name"]
 
 
-def test_json_lines_are_what_rows_would_be(run: Run, copy: Copy, store: LazyTempResultStore, uri: str) -> None:
+def test_exported_json_lines_equal_the_rows_of_the_query(run: Run, copy: Copy, store: LazyTempResultStore, uri: str) -> None:
     outcome = copy({"query": TYPES + " -- a comment", "to": "jsonl"})
     rows = [json.loads(line) for line in content(store, outcome).splitlines()]
     assert rows == run("postgres", {"auth": uri, "command": TYPES}).result["rows"]
@@ -235,7 +237,7 @@ def test_parquet_has_the_types_of_the_query(copy: Copy, store: LazyTempResultSto
 
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
-def test_out_and_in_again_is_the_same(copy: Copy, items: Items, form: str) -> None:
+def test_a_table_exported_and_imported_again_is_the_same(copy: Copy, items: Items, form: str) -> None:
     assert copy({"from": ROWS, "into": "items"}).error is None
     assert copy({"from": [{"id": n, "name": f"n{n}"} for n in range(10, 20_000)], "into": "items"}).error is None
     before = items("SELECT * FROM items ORDER BY id")
@@ -268,7 +270,7 @@ def test_parameters_are_bound(copy: Copy, store: LazyTempResultStore, form: str)
      ({"query": "SELECT 1/(5-i) FROM generate_series(1,9) i", "to": "csv"}, "schema"), ({"query": "SELECT 1/(5-i) FROM generate_series(1,9) i", "to": "parquet"}, "schema"),
      ({"query": "DELETE FROM items RETURNING id", "to": "csv"}, "parse")],
 )  # fmt: skip
-def test_what_cannot_be_written_leaves_no_object(
+def test_an_export_that_fails_leaves_no_object(
     copy: Copy, items: Items, store: LazyTempResultStore, said: dict[str, Any], expected: str
 ) -> None:
     outcome = copy(said)

@@ -95,7 +95,7 @@ def test_a_value_that_contains_itself_is_refused(python: Python) -> None:
     assert "contains itself" in str(python("result = []\nresult.append(result)").error)
 
 
-def test_what_it_prints_goes_to_the_log_within_a_limit(python: Python, lines: list[str]) -> None:
+def test_printed_lines_go_to_the_log_within_a_limit(python: Python, lines: list[str]) -> None:
     python("import sys\nprint('one')\nprint('two', file=sys.stderr)\nsys.stdout.write('no end')")
     assert lines == ["one", "stderr: two", "no end"]
     lines.clear()
@@ -178,7 +178,7 @@ def test_the_code_reads_the_steps_arguments_and_the_context(
 
 
 @pytest.mark.parametrize("code", ["return unread", "return input_data", "x = input_data\nreturn x['unread']", "return args"])
-def test_what_the_code_reads_is_a_value(tool: PythonTool, code: str) -> None:
+def test_references_that_the_code_reads_are_loaded(tool: PythonTool, code: str) -> None:
     loads = Loads()
     outcome = invoke(tool, ToolCall("python", {"code": code}, {}, "1", names=NAMES, references=loads))
     assert "loaded" in str(outcome.result) and loads.asked == ["r"]

@@ -42,7 +42,7 @@ def test_on_lambda_network_takes_a_kernel_that_can_refuse_addresses(
     assert (outcome.error.kind, outcome.error.message, outcome.error.retryable) == ("auth", NO_FILTER, False)
 
 
-def test_elsewhere_such_a_kernel_leaves_refusing_to_python(
+def test_an_old_kernel_outside_lambda_leaves_refusing_addresses_to_python(
     python: Python, listeners: Listeners, old_kernel: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NOETL_HTTP_ALLOW_PRIVATE", raising=False)
@@ -73,7 +73,7 @@ tool.close()
 
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("on_lambda", [False, True])
-def test_where_the_kernel_refuses_the_filter_network_is_refused_on_lambda(on_lambda: bool) -> None:
+def test_a_kernel_without_the_filter_refuses_network_only_on_lambda(on_lambda: bool) -> None:
     """As in a container whose manager listens to system calls itself: a process has one listener only."""
     env = {**os.environ, "NOETL_PYTHON_NETWORK": "1", **({"AWS_LAMBDA_RUNTIME_API": "127.0.0.1:9001"} if on_lambda else {})}
     done = subprocess.run([sys.executable, "-c", LISTENED_TO], capture_output=True, text=True, check=False, env=env)

@@ -102,7 +102,7 @@ def test_the_first_task_waits_for_no_module_that_it_does_not_use() -> None:
     assert not {*USED_MOST, "asyncio", "ssl", "typing_extensions"} & set(said)
 
 
-def test_the_second_process_has_what_tasks_use_most(server: tuple[PythonTool, int]) -> None:
+def test_the_second_process_has_preloaded_the_most_used_modules(server: tuple[PythonTool, int]) -> None:
     tool, _ = server
     code = "import sys\nresult = sorted(sys.modules)"
     found = [tool.run(ToolCall("python", {"code": f"{code}\nn = {n}"}, {}, "1")).result for n in range(2)]
@@ -137,7 +137,7 @@ def test_new_code_takes_the_process_that_waits_and_the_next_one_is_made(server: 
 
 
 @linux
-def test_a_process_that_waits_is_used_only_where_it_is_confined_as_it_must_be(server: tuple[PythonTool, int]) -> None:
+def test_a_waiting_process_is_used_only_if_its_confinement_fits_the_task(server: tuple[PythonTool, int]) -> None:
     tool, pid = server
     waiting = one_more_child(pid, set())
     connected = pid_of_task(tool, 0, network=True)

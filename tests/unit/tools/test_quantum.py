@@ -34,7 +34,7 @@ def test_the_kind_comes_from_the_plugin_by_its_entry_point() -> None:
     assert type(ToolRegistry().get("quantum")) is QuantumTool
 
 
-def test_a_bell_pair_is_read_alike(run: Run) -> None:
+def test_every_notation_of_a_bell_pair_gives_its_probabilities(run: Run) -> None:
     result = run("quantum", {"circuit": BELL, "shots": 1000}).result
     assert result["probabilities"] == {"00": 0.5, "11": 0.5} and sum(result["counts"].values()) == 1000
     assert set(result["counts"]) == {"00", "11"} and abs(result["counts"]["00"] - 500) < 100
@@ -112,7 +112,7 @@ def test_a_job_is_submitted_polled_and_fetched(run: Run) -> None:
         {"action": "status", "job_id": "../x"},
     ],
 )
-def test_what_is_no_circuit_is_refused(run: Run, inputs: dict[str, Any]) -> None:
+def test_invalid_circuits_and_options_are_refused(run: Run, inputs: dict[str, Any]) -> None:
     assert kind(run("quantum", inputs)) == "schema"
 
 
@@ -138,7 +138,7 @@ def test_openqasm_3_is_refused_before_it_reaches_amazons_simulator(run: Run, cir
     assert error is not None and error.kind == "schema" and why in error.message
 
 
-def test_amazons_simulator_says_what_to_install_where_it_is_not(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_braket_simulator_names_the_distribution_to_install(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "braket", None)
     monkeypatch.setitem(sys.modules, "braket.default_simulator", None)
     error = run("quantum", {"circuit": BELL, "backend": "braket"}).error
@@ -157,13 +157,13 @@ class TestBraket:
     )
 
     @pytest.mark.parametrize("circuit", CIRCUITS, ids=range(len(CIRCUITS)))
-    def test_it_gives_what_the_simulator_gives(self, run: Run, circuit: object) -> None:
+    def test_braket_gives_the_probabilities_of_the_built_in_simulator(self, run: Run, circuit: object) -> None:
         mine = run("quantum", {"circuit": circuit, "seed": 1}).result
         theirs = run("quantum", {"circuit": circuit, "seed": 1, "backend": "braket"}).result
         assert theirs["backend"] == "braket" and theirs["probabilities"] == pytest.approx(mine["probabilities"], abs=1e-9)
         assert theirs["counts"].keys() == mine["counts"].keys()
 
-    def test_it_reads_openqasm_3_with_standard_gates_and_parameters(self, run: Run) -> None:
+    def test_braket_reads_openqasm_3_with_standard_gates_and_parameters(self, run: Run) -> None:
         circuit = """
         OPENQASM 3.0; include "stdgates.inc"; input float theta;
         qubit[2] q; bit[3] c;
@@ -176,13 +176,13 @@ class TestBraket:
     @pytest.mark.parametrize(
         "circuit", ["OPENQASM 3; qubit q; warp q;", "OPENQASM 3; qubit q h q;", "OPENQASM 3; input float t; qubit q; rx(t) q;"]
     )
-    def test_what_it_does_not_take_is_the_authors_error(self, run: Run, circuit: str) -> None:
+    def test_a_circuit_that_braket_refuses_is_a_schema_error(self, run: Run, circuit: str) -> None:
         assert kind(run("quantum", {"circuit": circuit, "backend": "braket"})) == "schema"
 
-    def test_a_job_goes_through_it(self, run: Run) -> None:
+    def test_a_job_is_submitted_to_braket_and_fetched(self, run: Run) -> None:
         job = run("quantum", {"action": "submit", "circuit": BELL, "backend": "braket"}).result
         assert job["backend"] == "braket"
         assert run("quantum", {"action": "result", "job_id": job["job_id"]}).result["probabilities"] == {"00": 0.5, "11": 0.5}
 
-    def test_the_example_runs_on_it(self, tmp_path: Path) -> None:
+    def test_the_example_runs_on_braket(self, tmp_path: Path) -> None:
         assert run_example("quantum", tmp_path / "log.sqlite", {"backend": "braket"}).result == [0, 0.25, 0.5, 1]

@@ -127,7 +127,7 @@ def test_an_answer_that_lies_ready_is_late_after_the_deadline(peer: Peer) -> Non
 
 
 @pytest.mark.parametrize("sent", [frame(b"?", b"what"), frame(b"R", b"[]")[:6], b""], ids=["unknown", "cut", "nothing"])
-def test_what_is_no_answer_ends_the_process(peer: Peer, sent: bytes) -> None:
+def test_an_invalid_or_cut_answer_ends_the_process(peer: Peer, sent: bytes) -> None:
     def act(sock: socket.socket) -> None:
         answers(sent)(sock)
         sock.shutdown(socket.SHUT_RDWR)

@@ -56,7 +56,7 @@ def test_json_that_is_kept_by_reference_is_outlined(bucket: str) -> None:
         ("a", b"x", {"ContentType": "text/css"}, "x"),
     ],
 )
-def test_an_object_reads_as_what_it_is(bucket: str, key: str, content: bytes, more: Any, data: Any) -> None:
+def test_an_object_is_read_by_its_extension_or_content_type(bucket: str, key: str, content: bytes, more: Any, data: Any) -> None:
     put(bucket, key, content, **more)
     result = Ran({"kind": "s3", "bucket": bucket, "key": key}).result
     assert (result["data"], result["size"], result["key"], result["uri"]) == (data, len(content), key, f"s3://{bucket}/{key}")
@@ -77,7 +77,7 @@ def test_format_decides_how_an_object_is_read(bucket: str, form: str, content: b
     assert Ran({"kind": "s3", "uri": f"s3://{bucket}/a.csv", "format": form}).result["data"] == data
 
 
-def test_what_is_no_value_is_kept_by_reference_and_opened_by_duckdb(bucket: str) -> None:
+def test_a_csv_object_is_kept_by_reference_and_opened_by_duckdb(bucket: str) -> None:
     put(bucket, "rows.csv", b"n,s\n1,a\n2,b\n")
     count = {"kind": "duckdb", "sources": {"rows": "{{ t0.data }}"}, "command": "SELECT sum(n)::int AS n FROM rows"}
     assert Ran({"kind": "s3", "bucket": bucket, "key": "rows.csv"}, count).result["rows"] == [{"n": 3}]
@@ -206,7 +206,7 @@ def test_an_object_that_is_there_is_not_written_over(bucket: str) -> None:
     assert body(bucket, "a") == b"theirs"
 
 
-def test_a_conditional_write_whose_answer_was_lost_succeeds_when_it_is_repeated(bucket: str) -> None:
+def test_repeating_a_conditional_write_with_a_lost_answer_succeeds(bucket: str) -> None:
     inputs = {"action": "put", "key": "a", "data": "mine", "if_none_match": "*"}
     first, again = call(bucket, **inputs), call(bucket, **inputs)
     assert first.status == again.status == "ok"

@@ -50,7 +50,7 @@ def test_patterns_of_keys(pattern: str, fits: list[str], not_: list[str]) -> Non
         ({"bucket": "B", "prefix": "none/"}, []),
     ],
 )
-def test_a_list_gives_what_fits(bucket: str, inputs: dict[str, str], found: list[str]) -> None:
+def test_a_list_returns_the_objects_that_match(bucket: str, inputs: dict[str, str], found: list[str]) -> None:
     for key in ("in/1.csv", "in/2.csv", "in/old/3.csv", "out/1.csv"):
         put(bucket, key, b"12")
     asked = {name: value.replace("B", bucket) for name, value in inputs.items()}
@@ -78,7 +78,7 @@ def test_an_object_is_copied_with_its_type_and_metadata(bucket: str, source: Any
     assert client("s3").head_object(Bucket=bucket, Key="c")["Metadata"] == {"m": "2"}
 
 
-def test_what_is_not_there_cannot_be_copied(bucket: str) -> None:
+def test_copying_a_missing_object_is_not_found(bucket: str) -> None:
     task = {"kind": "s3", "action": "copy", "source": f"s3://{bucket}/none", "bucket": bucket, "key": "b"}
     assert Ran(task).error["kind"] == "not_found"
 
@@ -124,7 +124,7 @@ def test_an_address_is_made_and_kept_secret(bucket: str) -> None:
         ({"action": "presign", "uri": "s3://b/a", "expires": "8d"}, "expires"),
     ],
 )
-def test_what_an_action_lacks_or_does_not_take_is_refused_at_validation(task: dict[str, Any], told: str) -> None:
+def test_missing_and_unknown_inputs_of_an_action_are_refused_at_validation(task: dict[str, Any], told: str) -> None:
     wrong = [str(d) for d in check(playbook({"kind": "s3", **task}))[1] if d.severity == "error"]
     assert len(wrong) == 1 and told in wrong[0], wrong
 

@@ -111,7 +111,7 @@ def test_a_secret_comes_back_in_no_usual_shape_through_no_part_of_an_answer(disg
     ],
     ids=lambda v: str(v)[:30],
 )
-def test_what_is_no_secret_stays_as_it_is(value: Any) -> None:
+def test_values_without_a_secret_are_unchanged(value: Any) -> None:
     scrubber = Scrubber()
     scrubber.learn(CANARY)
     assert scrubber.value(value) == value
@@ -232,7 +232,7 @@ PIECES = ["demo", "sk-very-secret", "warehouse", "password=", "Bearer ", '"', " 
 
 
 @given(st.lists(st.sampled_from(PIECES), min_size=40, max_size=120), st.integers(100, 400))
-def test_no_division_into_pieces_changes_what_is_masked(pieces: list[str], size: int) -> None:
+def test_masking_in_pieces_equals_masking_the_whole_text(pieces: list[str], size: int) -> None:
     scrubber = Scrubber()
     scrubber.learn(["demo", "warehouse", "sk-very-secret"])
     text = rest = "".join(pieces)
@@ -266,7 +266,9 @@ def test_text_that_changes_its_length_in_lower_case_is_cut_in_the_right_place() 
 
 
 @given(st.text("ab", max_size=300), st.integers(0, 300), st.text("abc", max_size=3), st.data())
-def test_what_is_alike_is_counted_in_strides_as_one_by_one(text: str, changed: int, into: str, data: st.DataObject) -> None:
+def test_counting_equal_characters_in_strides_equals_counting_one_by_one(
+    text: str, changed: int, into: str, data: st.DataObject
+) -> None:
     form = text[:changed] + into + text[changed + 1 :]
     at, first = data.draw(st.integers(0, len(text))), data.draw(st.integers(0, len(form)))
     after = takewhile(lambda pair: pair[0] == pair[1], zip(text[at:], form[first:], strict=False))

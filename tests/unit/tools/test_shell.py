@@ -202,23 +202,23 @@ def test_a_timeout_ends_the_whole_group(tmp_path: Path) -> None:
     assert gone(*map(int, (tmp_path / "pids").read_text().split()))
 
 
-def test_what_a_script_leaves_in_the_background_ends_with_it(tmp_path: Path) -> None:
+def test_background_processes_of_a_script_end_with_it(tmp_path: Path) -> None:
     began = time.monotonic()
     assert run("sleep 60 & echo $! > pid; echo done", cwd=str(tmp_path)).result["stdout"] == "done\n"
     assert gone(int((tmp_path / "pid").read_text())) and time.monotonic() - began < 30
 
 
 @pytest.mark.parametrize("ending", ["", "; exit 3", "; sleep 60"])
-def test_what_makes_a_session_of_its_own_ends_with_the_task(ending: str, tmp_path: Path) -> None:
-    """Silent, with a new parent, and starting others all the time."""
+def test_processes_in_a_session_of_their_own_end_with_the_task(ending: str, tmp_path: Path) -> None:
+    """The process prints nothing, has a new parent, and keeps starting more processes."""
     breeding = "echo $$ >> pids; while :; do sleep 60 & echo $! >> pids; sleep 0.05; done"
     script = f"(setsid setsid sh -c '{breeding}' </dev/null >/dev/null 2>&1 &); until test -s pids; do sleep 0.01; done{ending}"
     run(script, timeout_s=1.5, cwd=str(tmp_path))
     assert gone(*map(int, (tmp_path / "pids").read_text().split()))
 
 
-def test_what_leaves_the_group_holds_no_thread_and_no_pipe_of_the_worker() -> None:
-    """It writes without end: with nobody who reads, that ends it."""
+def test_an_escaped_process_holds_no_thread_or_pipe_of_the_worker() -> None:
+    """It writes endlessly, and a broken pipe ends it once nobody reads."""
     lines: list[str] = []
     before = set(threading.enumerate()), len(list(Path("/proc/self/fd").iterdir()))
     left = run("env -i setsid sh -c 'echo $$ >&2; exec yes' & exit 0", lines=lines)
@@ -228,7 +228,7 @@ def test_what_leaves_the_group_holds_no_thread_and_no_pipe_of_the_worker() -> No
     assert (set(threading.enumerate()), len(list(Path("/proc/self/fd").iterdir()))) == before and len(lines) == said
 
 
-def test_a_process_outside_the_group_that_reads_nothing_holds_no_worker() -> None:
+def test_an_escaped_process_that_reads_no_stdin_does_not_block_the_worker() -> None:
     before = set(threading.enumerate())
     left = run("env -i setsid sleep 60 <&0 & echo $!; exit 0", stdin="x" * 1_000_000)
     try:
@@ -280,12 +280,12 @@ def test_secrets_are_masked_wherever_they_come_out() -> None:
         ({"script": "x"}, {"inherit": "HOME"}, "`spec.inherit`"),
     ],
 )
-def test_wrong_inputs_are_the_authors(inputs: dict[str, Any], spec: dict[str, Any], said: str) -> None:
+def test_invalid_inputs_are_schema_errors(inputs: dict[str, Any], spec: dict[str, Any], said: str) -> None:
     failed = invoke(ShellTool(), ToolCall("shell", inputs, spec))
     assert error(failed)[0] == "schema" and said in error(failed)[2]
 
 
-def test_more_than_the_kernel_takes_is_a_limit() -> None:
+def test_an_environment_too_large_for_the_kernel_is_a_limit_error() -> None:
     assert error(run("true", env={"LARGE": "x" * 200_000}))[0] == "limit"
 
 

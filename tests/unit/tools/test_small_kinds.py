@@ -40,7 +40,7 @@ from .conftest import Run, kind
         ({"args": {"a": 1}}, {"a": 1}),
     ],
 )
-def test_noop_is_what_it_says(run: Run, inputs: dict[str, Any], result: object) -> None:
+def test_noop_returns_its_result_else_its_data_else_its_args(run: Run, inputs: dict[str, Any], result: object) -> None:
     assert run("noop", inputs).result == result
 
 
@@ -107,7 +107,7 @@ def test_keys_that_lead_elsewhere_are_refused(run: Run, key: object) -> None:
     [{"data": float("nan")}, {"data": object()}, {"data": {"a": 1}, "format": "csv"}, {"data": [1], "format": "csv"}, {"data": "x", "format": "jsonl"},
      {"data": 1, "format": "xml"}, {"data": [], "format": "parquet"}],
 )  # fmt: skip
-def test_what_cannot_be_stored_is_refused(run: Run, inputs: dict[str, Any]) -> None:
+def test_data_that_cannot_be_stored_is_refused(run: Run, inputs: dict[str, Any]) -> None:
     assert kind(run("store", inputs)) == "schema"
 
 
@@ -168,14 +168,14 @@ def test_no_disguise_of_a_secret_gets_through(secret: str, form: str, before: st
     assert disguised not in scrubber.text(before + disguised + after).replace("***", "\x00")
 
 
-def test_scrubbing_leaves_where_and_as_whom(run: Run) -> None:
+def test_scrubbing_keeps_the_host_and_the_user_of_a_credential(run: Run) -> None:
     scrubber = Scrubber()
     scrubber.learn({"type": "postgres", "host": "db.example.com", "user": "reporter", "password": "hunter2-and-more"})
     said = {"m": "postgres at db.example.com as reporter with hunter2-and-more", "n": 5, "hunter2-and-more": [True, None]}
     assert scrubber.value(said) == {"m": "postgres at db.example.com as reporter with ***", "n": 5, "***": [True, None]}
 
 
-def test_a_token_inside_a_secret_text_counts_by_itself() -> None:
+def test_a_bearer_token_is_masked_without_its_prefix() -> None:
     scrubber = Scrubber()
     scrubber.learn_secrets({"h": [Secret("Bearer tok-123456789")]})
     assert scrubber.text("got tok-123456789 from a bear") == "got *** from a bear"
@@ -204,7 +204,7 @@ def test_a_decimal_keeps_its_digits(value: Any) -> None:
 
 
 @pytest.mark.parametrize("value", [b"x", float("inf"), object(), {("a", "b"): 1}, [1, {2: [b""]}]])
-def test_what_is_not_plain_is_named_with_its_place(value: Any) -> None:
+def test_a_value_that_is_not_plain_data_is_refused_with_its_path(value: Any) -> None:
     with pytest.raises(NotPlain, match="result"):
         to_plain(value)
 
@@ -227,24 +227,24 @@ def test_every_built_in_kind_is_there_and_known_to_validation(registry: ToolRegi
     assert name in KINDS
 
 
-def test_every_kind_that_validation_knows_is_carried_out_by_somebody() -> None:
+def test_every_kind_that_validation_knows_has_an_implementation() -> None:
     assert set(KINDS) - set(ENGINE_KINDS) == set(BUILT_IN) | set(PLUGINS)
 
 
 @pytest.mark.parametrize("kind", sorted(PLUGINS))
-def test_a_kind_of_a_plugin_says_what_to_install_where_it_is_not(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+def test_a_kind_of_a_missing_plugin_names_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     assert ToolRegistry().get(kind).kind == kind
     install_only(monkeypatch)
     with pytest.raises(UnknownKind, match=f"noetl up --tools {PLUGINS[kind]}"):
         ToolRegistry().get(kind)
 
 
-def test_an_unknown_kind_says_so(registry: ToolRegistry) -> None:
+def test_an_unknown_kind_is_refused_by_name(registry: ToolRegistry) -> None:
     with pytest.raises(UnknownKind, match="teleport"):
         registry.get("teleport")
 
 
-def test_a_kind_whose_library_a_worker_lacks_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kind_without_its_library_names_the_missing_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "duckdb", None)
     monkeypatch.delitem(sys.modules, "noetl_core.tools.duckdb.tool", raising=False)
     with pytest.raises(UnknownKind, match=r"kind 'duckdb' needs duckdb, which is not installed here: .*`sam build`"):
@@ -274,7 +274,7 @@ def test_third_party_kinds_come_from_entry_points(monkeypatch: pytest.MonkeyPatc
         (ZeroDivisionError("hunter2-and-more"), "unknown"),
     ],
 )
-def test_what_a_tool_raises_is_an_outcome_without_the_secret(error: Exception, expected: str) -> None:
+def test_an_exception_in_a_tool_becomes_an_error_without_the_secret(error: Exception, expected: str) -> None:
     class Broken:
         kind = "broken"
         inline = True
@@ -308,11 +308,11 @@ def test_a_secret_of_several_lines_is_masked_line_by_line() -> None:
 
 
 @pytest.mark.parametrize("said", [0, -1, True, "much", [], float("nan")])
-def test_a_limit_of_store_that_is_no_number_of_bytes_says_so(run: Run, said: object) -> None:
+def test_a_store_limit_that_is_no_number_of_bytes_is_refused(run: Run, said: object) -> None:
     error = run("store", {"data": [1]}, spec={"max_bytes": said}).error
     assert error is not None and error.kind == "schema"
     assert "`spec.max_bytes` must be a number of bytes" in error.message
 
 
-def test_a_limit_of_store_that_is_null_is_the_usual_one(run: Run) -> None:
+def test_a_store_limit_of_null_means_the_default_limit(run: Run) -> None:
     assert run("store", {"data": [1]}, spec={"max_bytes": None}).status == "ok"

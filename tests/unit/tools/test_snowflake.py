@@ -68,7 +68,7 @@ def test_a_parameter_is_never_part_of_the_statement(sql: Any, value: str) -> Non
     assert sql("SELECT %(v)s AS v", params={"v": value})["rows"] == [{"V": value}]
 
 
-def test_what_changes_rows_says_how_many(sql: Any) -> None:
+def test_statements_that_change_rows_return_their_row_count(sql: Any) -> None:
     assert sql("CREATE OR REPLACE TABLE t (id INT, name VARCHAR)") == {"rows": [], "columns": [], "row_count": 0}
     assert sql("INSERT INTO t (id, name) VALUES (%s, %s)", rows=[[1, "a"], [2, "b"], [3, None]])["row_count"] >= 1
     assert sql("UPDATE t SET name = 'q' WHERE id > 1")["row_count"] == 2
@@ -80,7 +80,7 @@ def test_what_changes_rows_says_how_many(sql: Any) -> None:
     assert sql("SELECT count(*) AS n FROM t WHERE id IN (%s)", params=[[1, 2]])["rows"] == [{"N": 2}]
 
 
-def test_each_statement_gives_what_it_gave(sql: Any) -> None:
+def test_each_statement_returns_the_result_of_every_command(sql: Any) -> None:
     found = sql(["SELECT 1 AS a", "SELECT 2 AS b", "CREATE OR REPLACE TABLE e (n INT)"], spec={"each_statement": True})
     assert found["rows"] == [{"B": 2}] and found["commands"][0]["rows"] == [{"A": 1}] and found["commands"][1] is None
 
@@ -161,7 +161,9 @@ def _pem(passphrase: bytes) -> str:
     ],
     ids=["password", "oauth", "token", "key"],
 )
-def test_a_user_proves_who_it_is(auth: dict[str, Any], expected: dict[str, Any], run: Run, asked: dict[str, Any]) -> None:
+def test_each_login_method_passes_its_fields_to_the_connection(
+    auth: dict[str, Any], expected: dict[str, Any], run: Run, asked: dict[str, Any]
+) -> None:
     run("snowflake", {"auth": {"account": "a-b.eu-central-1", "user": "me", **auth}, "command": "SELECT 1"})
     for name, value in expected.items():
         assert isinstance(asked[name], value) if isinstance(value, type) else asked[name] == value
@@ -184,7 +186,7 @@ def test_a_user_proves_who_it_is(auth: dict[str, Any], expected: dict[str, Any],
         (5, "`auth`"),
     ],
 )
-def test_a_login_that_cannot_be_is_refused_before_anything_is_asked(auth: Any, told: str, run: Run) -> None:
+def test_an_invalid_login_is_refused_before_any_connection(auth: Any, told: str, run: Run) -> None:
     failed = run("snowflake", {"auth": auth, "command": "SELECT 1"})
     assert kind(failed) == "schema" and told in message(failed)
     assert "PEM-secret-text" not in message(failed)
@@ -264,7 +266,7 @@ def test_snowflakes_numbers_are_kinds_of_errors(number: int, state: str, expecte
         ({"command": "SELECT 1", "database": 5}, "`database`"),
     ],
 )
-def test_what_cannot_be_done_says_why(inputs: dict[str, Any], told: str, run: Run) -> None:
+def test_invalid_inputs_are_refused_with_the_reason(inputs: dict[str, Any], told: str, run: Run) -> None:
     failed = run("snowflake", {"auth": LOGIN, **inputs})
     assert kind(failed) == "schema" and told in message(failed)
 
@@ -274,7 +276,7 @@ def test_what_cannot_be_done_says_why(inputs: dict[str, Any], told: str, run: Ru
 
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("example", EXAMPLES, ids=str)
-def test_the_example_of_the_page_gives_what_it_says(example: Example, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_examples_of_the_page_give_the_documented_results(example: Example, monkeypatch: pytest.MonkeyPatch) -> None:
     import yaml
 
     monkeypatch.setenv("NOETL_CREDENTIAL_WAREHOUSE", json.dumps(LOGIN))

@@ -54,7 +54,7 @@ def test_a_message_is_published_to_a_topic_by_name_or_arn(url: str, topic: str) 
     assert ran.result == {"topic": "alerts", "sent": 1, "message_ids": [message["MessageId"]]}
 
 
-def test_on_a_stack_nobody_is_asked_for_the_account(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stack_does_not_ask_sts_for_its_account(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(rights.ACCOUNT, "123456789012")
     asked: list[Any] = []
     client("sts").meta.events.register("before-call.sts", lambda **given: asked.append(given))
@@ -97,7 +97,9 @@ def test_a_message_of_a_fifo_topic_is_known_by_the_task_run_and_its_place(url: s
         ({"message": "x", "_in": 0}, "timeout", "not done"),
     ],
 )
-def test_what_cannot_be_published_says_why_and_nothing_is_sent(url: str, inputs: dict[str, Any], kind: str, told: str) -> None:
+def test_an_invalid_message_fails_with_the_reason_and_is_not_published(
+    url: str, inputs: dict[str, Any], kind: str, told: str
+) -> None:
     error = publish(**inputs).as_dict()["error"]
     assert error["kind"] == kind and told in error["message"]
     assert heard(url) == []
@@ -112,7 +114,7 @@ def test_a_message_that_is_refused_among_others_fails_the_task(url: str) -> None
     assert (error["kind"], error["retryable"], error["details"]) == ("client_error", False, {"sent": 2, "of": 2})
 
 
-def test_a_stack_publishes_to_what_its_parameter_names(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stack_publishes_only_to_topics_that_its_parameter_names(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STACK_RESOURCES", "{}")
     monkeypatch.setenv("NOETL_TOOL_TOPICS", "alerts")
     assert publish(message="x", topic=ARN).status == "ok"

@@ -83,7 +83,7 @@ def test_a_fifo_queue_takes_a_task_that_is_repeated_once(url: str) -> None:
         ({"messages": ["a", "x" * (1024 * 1024 + 1)]}, "limit", "message 1 has"),
     ],
 )
-def test_what_cannot_be_sent_says_why(url: str, inputs: dict[str, Any], kind: str, told: str) -> None:
+def test_a_message_that_cannot_be_sent_fails_with_the_reason(url: str, inputs: dict[str, Any], kind: str, told: str) -> None:
     error = send(**inputs).as_dict()["error"]
     assert error["kind"] == kind and told in error["message"]
 
@@ -97,7 +97,7 @@ def test_a_message_that_is_refused_among_others_fails_the_task(url: str, monkeyp
     assert (error["kind"], error["retryable"], error["details"]) == ("server_error", True, {"sent": 2, "of": 2})
 
 
-def test_no_address_that_an_author_writes_is_asked(url: str) -> None:
+def test_a_queue_url_of_the_author_is_used_for_its_name_only(url: str) -> None:
     """The queue's name alone leads to the URL of a request."""
     assert send(queue="http://169.254.169.254/123456789012/orders", message="x").status == "ok"
     assert len(received(url)) == 1

@@ -43,7 +43,7 @@ FORMS = {
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("outlined", [True, False], ids=["parts", "whole"])
-def test_what_is_stored_is_read_in_parts(form: str, outlined: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stored_result_is_read_in_parts(form: str, outlined: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if outlined:
         outline_small_values(monkeypatch, 2_000, 500)
     done = noetl_core.run(PLAYBOOK.replace("MORE", FORMS[form]))
@@ -53,9 +53,7 @@ def test_what_is_stored_is_read_in_parts(form: str, outlined: bool, monkeypatch:
 
 
 @pytest.mark.parametrize("outlined", [True, False], ids=["parts", "whole"])
-def test_what_is_read_as_something_else_than_it_was_written_as_is_read_as_before(
-    outlined: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_json_under_a_key_for_json_lines_is_read_line_by_line(outlined: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """JSON under a key that ends like JSON lines is read line by line: the list has one line."""
     if outlined:
         outline_small_values(monkeypatch, 2_000, 500)
@@ -91,8 +89,8 @@ def test_files_of_json_lines_are_read_in_parts_as_they_were_written() -> None:
 
 
 @pytest.mark.parametrize("form", ["json", "jsonl"])
-def test_what_is_masked_while_it_is_stored_has_no_outline(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The outline would be of other bytes: all of it is loaded, as before."""
+def test_data_that_is_masked_while_stored_has_no_outline(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An outline would describe the bytes before masking, so there is none and the whole result is loaded."""
     outline_small_values(monkeypatch, 1_000, 500)
     scrubber = Scrubber()
     scrubber.learn("hunter22")

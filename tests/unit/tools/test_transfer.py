@@ -89,7 +89,7 @@ def test_stored_rows_go_into_postgres(transfer: Transfer, run: Run, query: Query
     assert query(ITEMS) == ALL
 
 
-def test_a_table_that_is_not_there_says_who_makes_it(transfer: Transfer, uri: str) -> None:
+def test_a_missing_table_is_refused_with_advice_to_create_it(transfer: Transfer, uri: str) -> None:
     error = transfer({"rows": ROWS}, {"kind": "postgres", "auth": uri, "table": "none"}).error
     assert error is not None and error.kind == "schema"
     assert "does not exist" in error.message and "CREATE TABLE IF NOT EXISTS in an earlier task of kind postgres" in error.message
@@ -166,7 +166,7 @@ def test_after_a_kill_at_any_chunk_every_row_is_there_once(
         assert query(ITEMS) == ALL
 
 
-def test_what_was_done_is_not_done_again(transfer: Transfer, query: Query) -> None:
+def test_a_finished_transfer_is_not_repeated(transfer: Transfer, query: Query) -> None:
     first = transfer({"rows": ROWS})
     assert transfer({"rows": ROWS}).result == first.result
     assert query("SELECT count(*) FROM items") == [(95,)]
@@ -185,7 +185,7 @@ def test_two_workers_at_the_same_transfer_double_nothing(transfer: Transfer, que
     assert query(ITEMS) == ALL
 
 
-def test_a_query_is_asked_once_however_often_the_transfer_is_resumed(transfer: Transfer, query: Query, uri: str) -> None:
+def test_a_resumed_transfer_does_not_run_its_query_again(transfer: Transfer, query: Query, uri: str) -> None:
     source = {"kind": "postgres", "auth": uri, "query": "SELECT id, name FROM origin ORDER BY id"}
     with killed_at(4, "before"):
         transfer(source)
@@ -213,13 +213,13 @@ def test_chunks_of_rows_with_many_columns_are_smaller() -> None:
     assert len([*chunks(iter(rows), 100, most_bytes=64_000)]) == 3
 
 
-def test_a_source_that_is_another_is_not_taken_for_the_rest(transfer: Transfer, query: Query) -> None:
+def test_a_transfer_does_not_resume_with_another_source(transfer: Transfer, query: Query) -> None:
     assert transfer({"rows": ROWS}, resume_after_s=0.0).status == "unfinished"
     assert kind(transfer({"rows": ROWS[1:]})) == "storage"
     assert query("SELECT count(*) FROM items") == [(10,)]
 
 
-def test_nothing_replaces_what_is_in_a_duckdb_file(transfer: Transfer, scratch: Path) -> None:
+def test_replacing_with_no_rows_empties_a_duckdb_table(transfer: Transfer, scratch: Path) -> None:
     target = {"kind": "duckdb", "database": "my.db", "table": "items"}
     assert transfer({"rows": ROWS}, target, task_run_id="before").error is None
     outcome = transfer({"rows": []}, target, inputs={"mode": "replace"})
@@ -282,7 +282,7 @@ def test_into_s3(transfer: Transfer, bucket: str, form: str, tmp_path: Path) -> 
     assert duckdb.connect().execute(f"SELECT id, name FROM {reader}('{tmp_path}/part-*') ORDER BY id").fetchall() == ALL
 
 
-def test_appending_to_s3_leaves_what_is_there(transfer: Transfer, bucket: str) -> None:
+def test_appending_to_s3_keeps_existing_objects(transfer: Transfer, bucket: str) -> None:
     target = {"kind": "s3", "uri": f"s3://{bucket}/out/"}
     for run_id in ("one", "two", "one"):
         assert transfer({"rows": ROWS[:3]}, target, task_run_id=run_id).error is None
@@ -323,7 +323,7 @@ def test_from_s3_without_objects_or_rights(transfer: Transfer, bucket: str, monk
     assert kind(outcome) == "auth" and outcome.error and "ToolBuckets" in outcome.error.message
 
 
-def test_from_an_answer_that_is_asked_for_once(transfer: Transfer, query: Query, server: Server) -> None:
+def test_a_resumed_transfer_does_not_request_its_http_source_again(transfer: Transfer, query: Query, server: Server) -> None:
     query("DROP TABLE items; CREATE TABLE items (id INT, name TEXT); SELECT 1")
     source = {"kind": "http", "url": f"{server.base}/echo", "params": {"a": 1}, "format": "json"}
     named: dict[str, Any] = {"inputs": {"columns": {"name": "method"}}}

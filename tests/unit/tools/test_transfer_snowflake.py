@@ -121,7 +121,7 @@ def test_rows_of_snowflake_go_into_postgres(
     assert rows_of(there) == ALL
 
 
-def test_each_type_is_what_postgres_takes(transfer: Transfer, uri: str, there: psycopg.Connection[Any]) -> None:
+def test_postgres_receives_every_snowflake_type_unchanged(transfer: Transfer, uri: str, there: psycopg.Connection[Any]) -> None:
     there.execute(
         "DROP TABLE items; CREATE TABLE items (id INT, price NUMERIC, at TIMESTAMPTZ, seen TIMESTAMP, body BYTEA,"
         " info JSONB, ok BOOL, day DATE)"
@@ -251,7 +251,7 @@ def test_a_null_character_is_refused_by_postgres_alone(
 @pytest.mark.nightly  # of a file: test_transfer
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("mode", ["append", "replace"])
-def test_a_query_without_rows_leaves_what_the_mode_says(transfer: Transfer, scratch: Path, mode: str) -> None:
+def test_a_query_without_rows_appends_nothing_or_replaces_the_table(transfer: Transfer, scratch: Path, mode: str) -> None:
     assert transfer({"query": "SELECT 1.5::number(10, 2) AS n"}, INTO_DUCK, task_run_id="before").error is None
     for table in ("t", "new"):
         fields: Any = {"inputs": {"mode": mode}, "task_run_id": f"none-{table}"}
@@ -273,7 +273,7 @@ def test_a_wider_value_than_the_table_takes_ends_the_transfer_at_its_chunk(trans
 # --- what ends it in the middle -----------------------------------------------------------------------------------------
 
 
-def test_a_query_is_asked_once_however_often_the_transfer_is_resumed(
+def test_a_resumed_transfer_does_not_run_its_query_again(
     transfer: Transfer, items: None, run: Run, uri: str, there: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fields: Any = {"inputs": NAMED}
@@ -348,7 +348,7 @@ def test_refusals(transfer: Transfer, items: None, source: Any, expected: str, w
     assert "S3cret-Pass" not in message(outcome)
 
 
-def test_a_column_that_the_source_has_not_is_named_with_those_that_it_has(
+def test_a_missing_source_column_is_reported_with_the_existing_columns(
     transfer: Transfer, items: None, uri: str, there: psycopg.Connection[Any], bucket: str
 ) -> None:
     for target in (
@@ -363,7 +363,7 @@ def test_a_column_that_the_source_has_not_is_named_with_those_that_it_has(
     assert kind(outcome) == "schema" and "capitals count: columns: {id: ID}" in message(outcome), outcome.error
 
 
-def test_a_credential_is_read_by_its_name_and_is_in_no_answer(transfer: Transfer, items: None, run: Run, scratch: Path) -> None:
+def test_a_credential_is_read_by_its_name_and_masked_in_rows(transfer: Transfer, items: None, run: Run, scratch: Path) -> None:
     source = {"auth": "warehouse", "query": "SELECT 'S3cret-Pass' AS p"}
     target = {"kind": "duckdb", "database": "my.db", "table": "p"}
     assert transfer(source, target, secrets=lambda _: {"type": "snowflake", "data": LOGIN}).error is None
@@ -371,7 +371,7 @@ def test_a_credential_is_read_by_its_name_and_is_in_no_answer(transfer: Transfer
         assert connection.execute("SELECT * FROM p").fetchall() == [("***",)]
 
 
-def test_a_statement_that_fails_says_which_it_is(run: Run) -> None:
+def test_a_failed_statement_is_named_in_the_error(run: Run) -> None:
     outcome = run("snowflake", {"auth": LOGIN, "command": ["SELECT 1", "SELECT nothing FROM nowhere"]})
     assert outcome.error is not None and outcome.error.message.startswith("snowflake: statement 2 of 2: ")
     assert outcome.error.details["statement"] == 2
@@ -380,7 +380,7 @@ def test_a_statement_that_fails_says_which_it_is(run: Run) -> None:
 # --- sources of plugins -------------------------------------------------------------------------------------------------
 
 
-def test_what_the_language_knows_of_a_source_is_what_its_tool_takes() -> None:
+def test_the_language_declares_the_source_fields_of_the_snowflake_tool() -> None:
     assert SOURCES["snowflake"] == SnowflakeTool.source
 
 
@@ -399,7 +399,9 @@ def move(store: LazyTempResultStore) -> Callable[..., Outcome]:
     return move
 
 
-def test_without_its_distribution_it_says_what_to_install(move: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_snowflake_distribution_names_the_install_command(
+    move: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
     install_only(monkeypatch)
     outcome = move({"kind": "snowflake", "query": "SELECT 1"})
     assert kind(outcome) == "unsupported" and "noetl up --tools noetl-snowflake" in message(outcome)
@@ -438,7 +440,7 @@ def plugins(monkeypatch: pytest.MonkeyPatch) -> None:
     install_only(monkeypatch, Herd, Mute)
 
 
-def test_a_plugin_of_somebody_else_is_a_source(plugins: None, move: Callable[..., Outcome]) -> None:
+def test_a_third_party_plugin_is_a_source(plugins: None, move: Callable[..., Outcome]) -> None:
     outcome = move({"kind": "herd", "pasture": "north"})
     assert outcome.error is None, outcome.error
     assert outcome.result["rows_written"] == 3

@@ -69,7 +69,7 @@ def test_workers_that_ask_at_once_make_one_request(server: OAuthServer, cache: S
     assert (len(values), len(set(values)), len(server.token_requests)) == (6, 1, 1)
 
 
-def test_one_worker_renews_and_the_others_take_what_it_got(server: OAuthServer, cache: SqliteTokenCache) -> None:
+def test_one_worker_renews_the_token_and_the_others_reuse_it(server: OAuthServer, cache: SqliteTokenCache) -> None:
     now = [1_800_000_000 * SECOND]
     first, second = worker(cache, now), worker(cache, now)
     assert first.wait(grant(server), "").value == second.wait(grant(server), "").value

@@ -254,7 +254,7 @@ class Forgetful:
         return self.run.store.read(stream, after, limit)
 
 
-def test_a_commit_whose_answer_was_lost_is_our_own() -> None:
+def test_a_commit_with_a_lost_answer_is_recognized_as_our_own() -> None:
     run = OneRun(TWO)
     worker = run.worker()
     worker.store = Forgetful(run, 2)  # type: ignore[assignment]

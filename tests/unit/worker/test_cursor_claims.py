@@ -35,7 +35,7 @@ def test_rows_that_others_claimed_after_the_claim_ran_out_are_left_to_them(uri: 
     assert (run.last.data["failed"], "error" in run.last.data) == (3, False), "the loop does not fail for them"
 
 
-def test_rows_whose_claim_ran_out_and_that_nobody_claimed_are_run_by_the_successor(uri: str, db: psycopg.Connection[Any]) -> None:
+def test_the_successor_runs_rows_whose_expired_claim_nobody_took(uri: str, db: psycopg.Connection[Any]) -> None:
     run = claiming(uri, dying_at(2))
     with pytest.raises(Crash):
         run.handle()
@@ -45,9 +45,7 @@ def test_rows_whose_claim_ran_out_and_that_nobody_claimed_are_run_by_the_success
     assert run.last.data["result"] == [1, 2, 3, 4, 5, 6, 7]
 
 
-def test_what_a_worker_claimed_for_nobody_is_claimed_by_anybody_when_the_claim_runs_out(
-    uri: str, db: psycopg.Connection[Any]
-) -> None:
+def test_any_run_claims_orphaned_rows_after_their_claim_expires(uri: str, db: psycopg.Connection[Any]) -> None:
     db.execute("UPDATE items SET claimed_by = '7/gone/0', claimed_until = now() + interval '1 hour' WHERE id IN (1, 2)")
     first = claiming(uri)
     first.handle()
@@ -121,7 +119,7 @@ def test_a_pause_waits_for_the_rows_that_are_claimed(uri: str, db: psycopg.Conne
     assert run.last.data["result"] == [1, 2, 3, 4, 5, 6, 7]
 
 
-def test_a_cancelled_loop_gives_back_what_it_did_not_end(uri: str, db: psycopg.Connection[Any]) -> None:
+def test_a_cancelled_loop_releases_the_rows_it_did_not_finish(uri: str, db: psycopg.Connection[Any]) -> None:
     run = claiming(uri, mode="sequential")
 
     def cancelling(call: ToolCall) -> Outcome:

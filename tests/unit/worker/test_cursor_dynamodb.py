@@ -40,7 +40,7 @@ def test_items_are_claimed_frame_by_frame_until_there_are_none(source: str) -> N
     assert states() == ({} if source == "items that are deleted" else {"done": [1, 2, 3, 4, 5, 6, 7]}) and claims() == 0
 
 
-def test_what_an_element_and_its_key_are() -> None:
+def test_a_claimed_frame_has_whole_items_and_their_typed_keys() -> None:
     run = claiming(set={"state": "running"})
     run.handle()
     frame = run.named("LoopFrameClaimed")[0]
@@ -95,7 +95,7 @@ def test_a_source_that_cannot_be_claimed_from_fails_the_loop(changed: Any, kind:
     assert states() == {"ready": [1, 2, 3, 4, 5, 6, 7]} and claims() == 0
 
 
-def test_an_index_must_show_what_is_claimed() -> None:
+def test_an_index_must_project_the_claim_attributes() -> None:
     make("narrow", {"ProjectionType": "KEYS_ONLY"})
     run = claiming(table="narrow")
     run.handle()
@@ -107,7 +107,7 @@ def test_an_index_must_show_what_is_claimed() -> None:
     assert run.named("LoopFrameClaimed")[0]["rows"][0]["state"] == "ready", "an element is the whole item"
 
 
-def test_a_table_that_is_not_granted_or_is_the_engines_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_not_granted_or_of_the_engine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(rights.OWN, '{"tables": ["events"]}')
     for name, words in (("items", "ToolTables does not name table `items`"), ("events", "the engine's own")):
         refused = claiming(run_id=f"r {name}", table=name)
@@ -120,8 +120,8 @@ def test_a_table_that_is_not_granted_or_is_the_engines_own(monkeypatch: pytest.M
 
 
 @pytest.mark.nightly
-def test_items_are_looked_at_page_by_page() -> None:
-    """Those that others have stand in front: pages are read until the frame is full."""
+def test_items_are_read_page_by_page_until_the_frame_is_full() -> None:
+    """The items claimed by others come first in the index."""
     fill("items", 260)
     for n in range(1, 251):
         write(n, claimed_by={"S": "other"}, claimed_until={"N": str(int(time.time()) + 600)})

@@ -181,7 +181,7 @@ def test_items_that_others_claimed_after_the_claim_ran_out_are_left_to_them() ->
     assert (run.last.data["failed"], "error" in run.last.data) == (3, False)
 
 
-def test_items_whose_claim_ran_out_and_that_nobody_claimed_are_run_by_the_successor() -> None:
+def test_the_successor_runs_items_whose_expired_claim_nobody_took() -> None:
     run = claiming(dying_at(2))
     with pytest.raises(Crash):
         run.handle()

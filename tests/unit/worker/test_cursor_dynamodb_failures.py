@@ -50,7 +50,7 @@ def test_a_failed_item_that_stays_in_the_query_is_not_run_again_here() -> None:
     assert run.ran.count(2) == 1 and run.asked[-1] == "claim" and states()["bad"] == [2]
 
 
-def test_a_loop_that_fails_gives_back_what_it_did_not_run() -> None:
+def test_a_failing_loop_releases_the_items_that_it_did_not_run() -> None:
     run = claiming(fail_at(4), mode="sequential", set={"state": "running"})
     run.handle()
     assert (run.last.data["succeeded"], run.last.data["failed"]) == (3, 1) and claims() == 0
@@ -69,7 +69,7 @@ def test_a_redrive_runs_failed_items_that_nobody_else_has(failed: Any) -> None:
     assert states() == {"done": [1, 2, 3, 4, 5, 6, 7]}
 
 
-def test_a_redrive_leaves_failed_items_to_others_that_did_them() -> None:
+def test_a_redrive_skips_failed_items_that_others_have_done() -> None:
     run = claiming(fail_at(2, 5), policy=BEST_EFFORT)
     run.handle()
     claiming(run_id="r2").handle()
@@ -77,7 +77,7 @@ def test_a_redrive_leaves_failed_items_to_others_that_did_them() -> None:
     assert again.ran == [] and states() == {"done": [1, 2, 3, 4, 5, 6, 7]}
 
 
-def test_a_table_that_throttles_is_asked_again_and_nothing_is_claimed_for_nobody() -> None:
+def test_a_throttling_table_is_retried_and_no_claim_is_orphaned() -> None:
     error: Any = {"Error": {"Code": "ProvisionedThroughputExceededException", "Message": "slower"}}
     left = {"UpdateItem": 2, "Query": 1}
 

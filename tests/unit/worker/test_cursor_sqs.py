@@ -79,7 +79,7 @@ def test_messages_are_received_in_frames_and_deleted_when_their_results_are_comm
     assert left(queue) == (0, 0)
 
 
-def test_what_a_message_is(queue: str) -> None:
+def test_a_message_row_has_id_body_json_attributes_and_receive_count(queue: str) -> None:
     client("sqs").purge_queue(QueueUrl=queue)
     attributes = {"color": {"DataType": "String", "StringValue": "red"}}
     client("sqs").send_message(QueueUrl=queue, MessageBody="no json", MessageAttributes=attributes)
@@ -117,7 +117,7 @@ def test_a_successor_goes_on_with_the_messages_that_are_still_hidden(queue: str)
     assert left(queue) == (0, 0)
 
 
-def test_messages_that_came_back_are_left_to_whoever_receives_them(queue: str) -> None:
+def test_a_takeover_leaves_reappeared_messages_to_other_receivers(queue: str) -> None:
     run = claiming(dying_at(3))
     with pytest.raises(Crash):
         run.handle()
@@ -150,7 +150,7 @@ def test_failed_messages_may_be_deleted(queue: str) -> None:
     assert left(queue) == (0, 0)
 
 
-def test_a_loop_that_fails_shows_what_it_did_not_run(queue: str) -> None:
+def test_a_failed_loop_makes_unprocessed_messages_visible_again(queue: str) -> None:
     run = claiming(fail_at(1), mode="sequential")
     run.handle()
     assert run.last.data["failed"] == 1
@@ -180,8 +180,10 @@ def test_a_message_that_comes_twice_though_it_was_done_is_deleted_and_not_run(qu
 
 
 @pytest.mark.parametrize("form", ["{url}?x=/work", "{url}#/work", "{url}/?/work/"])
-def test_an_address_is_of_the_queue_that_the_right_was_asked_for(form: str, queue: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SQS, and what stands for it, may read another name out of an address than the end of it."""
+def test_a_queue_url_with_extra_parts_cannot_reach_an_ungranted_queue(
+    form: str, queue: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQS and its emulators may take the queue name from another part of the URL than its end."""
     own = filled("noetl-commands")
     monkeypatch.setenv("STACK_RESOURCES", '{"queues": ["noetl-commands"]}')
     monkeypatch.setenv("NOETL_TOOL_QUEUES", "work")
@@ -192,7 +194,7 @@ def test_an_address_is_of_the_queue_that_the_right_was_asked_for(form: str, queu
 
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("body", ['{"a": 1e999}', '"\\ud800"', '{"a": NaN}', "[" * 90_000, "[" * 500 + "]" * 500])
-def test_what_no_log_takes_is_no_json_of_a_message(body: str) -> None:
+def test_a_body_that_is_not_strict_json_has_no_json_value(body: str) -> None:
     url = client("sqs").create_queue(QueueName="hostile")["QueueUrl"]
     client("sqs").send_message(QueueUrl=url, MessageBody=body)
     inputs = {"queue": "hostile", "action": "receive", "limit": 1, "hide_s": 60, "wait_s": 0}
@@ -200,7 +202,7 @@ def test_what_no_log_takes_is_no_json_of_a_message(body: str) -> None:
     assert (message["body"], message["json"]) == (body, None)
 
 
-def test_a_queue_that_is_not_granted_or_is_not_there(queue: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_or_ungranted_queue_is_an_error(queue: str, monkeypatch: pytest.MonkeyPatch) -> None:
     run = claiming(queue="nowhere")
     run.handle()
     assert run.last.data["error"]["kind"] == "not_found"

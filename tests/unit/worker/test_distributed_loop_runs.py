@@ -63,7 +63,7 @@ def test_the_lead_slices_and_the_chunks_run_their_items_with_absolute_indexes() 
     assert chunks[1].named("StepStarted")[0]["chunk"] == 1
 
 
-def test_a_parallel_loop_whose_body_waits_is_distributed_one_item_a_chunk() -> None:
+def test_a_parallel_loop_with_a_waiting_body_gets_one_item_per_chunk() -> None:
     run = OneRun({"loop": loop([1, 2, 3]), "tool": {"kind": "wait", "duration": 600}})
     run.handle()
     assert run.last.data["loop"]["chunk_size"] == 1
@@ -74,7 +74,7 @@ def test_a_sequential_loop_stays_with_one_worker() -> None:
     assert run.handle().kind == "done"
 
 
-def test_a_chunk_tells_of_its_failure_and_of_a_break() -> None:
+def test_a_chunk_reports_its_failure_and_its_break() -> None:
     block = loop("{{ range(6) | list }}", max_in_flight=1, chunk_size=3, policy={"exec": "distributed"})
     body = task(
         "a",
@@ -112,7 +112,7 @@ def test_the_log_of_an_iteration_is_read_back_page_by_page() -> None:
 
 
 def test_a_thawed_lead_writes_over_no_slice_of_its_successor() -> None:
-    """The other one cuts otherwise: it knows how long iterations take."""
+    """The successor cuts other slices, because it knows by then how long iterations take."""
     run = OneRun({"loop": loop("{{ range(200) | list }}", max_in_flight=2, policy={"exec": "distributed"}), "tool": BODY})
     frozen: list[bool] = []
 

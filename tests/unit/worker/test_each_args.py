@@ -41,7 +41,7 @@ workflow:
     assert results(body) == ["a", "b", "c"]
 
 
-def test_args_mix_what_is_known_before_with_what_the_iteration_brings() -> None:
+def test_args_combine_step_values_with_values_of_the_iteration() -> None:
     body = """
 workload: { base: x }
 workflow:
@@ -117,7 +117,7 @@ workflow:
 
 
 @pytest.mark.parametrize("spec", SPECS)
-def test_a_result_that_is_iter_or_ctx_stays_what_it_was_when_the_task_ended(spec: str) -> None:
+def test_a_result_of_iter_or_ctx_keeps_its_value_after_later_writes(spec: str) -> None:
     look = "kind: noop, result: { iter: '{{ iter }}', ctx: '{{ ctx }}' }"
     write = "set_iter: { n: '{{ (iter.n or 0) + 1 }}' }, set_ctx: { n: '{{ (ctx.n or 0) + 1 }}' }"
     body = f"""

@@ -82,7 +82,7 @@ def evented(run: OneRun, tool: Evented) -> Worker:
 
 
 @pytest.mark.parametrize("limit", [1, 16, 100])
-def test_as_many_are_in_flight_as_the_loop_asks_for_and_never_more(limit: int) -> None:
+def test_a_loop_has_exactly_max_in_flight_calls_at_once(limit: int) -> None:
     run = OneRun({"loop": loop("{{ range(250) | list }}", max_in_flight=limit), "tool": CALL})
     tool = Evented(echo)
     evented(run, tool).handle(run.command())
@@ -181,7 +181,7 @@ def test_an_attempt_that_goes_on_after_its_timeout_is_stopped_and_its_task_times
     assert all(call.cancelled.is_set() for call in tool.begun)
 
 
-def test_a_fenced_worker_stops_what_is_on_its_way_and_commits_nothing() -> None:
+def test_a_fenced_worker_stops_calls_in_flight_and_commits_nothing() -> None:
     run = OneRun({"loop": loop("{{ range(9) | list }}", max_in_flight=4), "tool": CALL})
 
     def fenced(call: ToolCall) -> Outcome:
@@ -314,7 +314,7 @@ def test_a_chain_of_calls_uses_one_connection_from_step_to_step_and_from_run_to_
 
 
 @pytest.mark.nightly
-def test_a_process_that_made_calls_ends_without_a_word() -> None:
+def test_a_process_that_made_calls_exits_without_output() -> None:
     program = (
         "import sys, threading\n"
         "from noetl_core.tools.base import ToolCall\n"

@@ -63,7 +63,7 @@ def test_plain_inputs_are_passed_on_as_they_are(store: Counting, resolve: Resolv
     assert store.reads == []
 
 
-def test_a_value_that_many_tasks_are_given_is_read_once(store: Counting, resolve: Resolver) -> None:
+def test_a_value_passed_to_many_tasks_is_read_once(store: Counting, resolve: Resolver) -> None:
     ref = store.ref("rows.json", list(range(100)))
     for _ in range(5):
         assert given({"args": {"rows": ref}}, resolve)["args"]["rows"] == list(range(100))
@@ -81,7 +81,7 @@ def test_lines_of_json_are_a_list(store: Counting, resolve: Resolver) -> None:
     assert given({"args": {"rows": ref}}, resolve)["args"]["rows"] == [{"n": 1}, {"n": 2}]
 
 
-def test_what_merely_looks_like_a_reference_is_data(store: Counting, resolve: Resolver) -> None:
+def test_a_mapping_that_only_resembles_a_reference_is_plain_data(store: Counting, resolve: Resolver) -> None:
     looks = [
         {"kind": "result_ref", "store": "s3", "key": "8/rows.json", "size": 10 * MB},
         {"kind": "result_ref", "store": "s3", "key": 5},
@@ -100,7 +100,9 @@ def test_what_merely_looks_like_a_reference_is_data(store: Counting, resolve: Re
         ("playbook", {"path": "p", "ctx": {"rows": "REF"}}, ("ctx", "rows")),
     ],
 )
-def test_kinds_made_for_it_take_references(store: Counting, resolve: Resolver, kind: str, inputs: Any, kept: Any) -> None:
+def test_kinds_that_accept_references_receive_them_unloaded(
+    store: Counting, resolve: Resolver, kind: str, inputs: Any, kept: Any
+) -> None:
     ref = store.ref("rows.json", [1])
     inputs = json.loads(json.dumps(inputs).replace('"REF"', json.dumps(ref)))
     value = given(inputs, resolve, kind)
@@ -123,7 +125,9 @@ def test_a_mapping_of_references_that_is_one_itself_is_opened_no_further(store: 
         {"args": {"rows": ["BIG", {"last": "BIG"}]}, "code": "x"},
     ],
 )
-def test_too_much_is_refused_before_it_is_loaded_and_named(store: Counting, resolve: Resolver, inputs: Any) -> None:
+def test_inputs_over_the_limit_are_refused_by_name_before_they_are_loaded(
+    store: Counting, resolve: Resolver, inputs: Any
+) -> None:
     ref = store.ref("big.json", "x" * 598)
     inputs = json.loads(json.dumps(inputs).replace('"BIG"', json.dumps(ref)))
     with pytest.raises(
@@ -136,13 +140,13 @@ def test_too_much_is_refused_before_it_is_loaded_and_named(store: Counting, reso
 
 
 @pytest.mark.parametrize("size", [1, -5, None, "1", 1.5, True])
-def test_a_size_that_is_a_lie_lets_nothing_larger_in(store: Counting, resolve: Resolver, size: Any) -> None:
+def test_a_wrong_size_in_a_reference_does_not_bypass_the_limit(store: Counting, resolve: Resolver, size: Any) -> None:
     ref = {**store.ref("big.json", "x" * 5000), "size": size}
     with pytest.raises(CannotBegin, match="max_input_bytes is 1000"):
         given({"args": {"a": ref}}, resolve, limit=1000)
 
 
-def test_a_page_whose_parts_are_too_much_together_is_refused(store: Counting, resolve: Resolver) -> None:
+def test_a_page_is_refused_if_its_parts_together_exceed_the_limit(store: Counting, resolve: Resolver) -> None:
     parts = [{"result": store.ref(f"{n}.json", ["x" * 300])} for n in range(9)]
     with pytest.raises(CannotBegin, match=r"args\.all.*max_input_bytes is 2000"):
         given({"args": {"all": store.ref("all.json", parts, schema_hint="manifest")}}, resolve, limit=2000)
@@ -155,7 +159,9 @@ def test_a_page_whose_parts_are_too_much_together_is_refused(store: Counting, re
         (None, "not_found", r"args\.rows: .*7/rows.csv"),
     ],
 )
-def test_what_cannot_be_a_value_is_named(store: Counting, resolve: Resolver, body: bytes | None, kind: str, says: str) -> None:
+def test_a_reference_that_cannot_become_a_value_is_refused_by_name(
+    store: Counting, resolve: Resolver, body: bytes | None, kind: str, says: str
+) -> None:
     ref: dict[str, Any] = {"kind": "result_ref", "store": "s3", "key": "7/rows.csv"}
     if body is not None:
         ref = store.ref("rows.csv", body)
@@ -184,7 +190,7 @@ def test_finding_and_replacing_leave_the_rest_as_it_was() -> None:
     assert changed == {"a": [1, 5], "b": {"c": 6}, "d": [2]} and changed["d"] is value["d"] and value["a"] == [1, ref]
 
 
-def test_a_template_reads_in_a_large_reference_up_to_a_limit_and_says_what_to_do(store: Counting) -> None:
+def test_a_template_does_not_load_a_reference_over_the_limit(store: Counting) -> None:
     events = SqliteEventStore(Database(MEMORY))
     small, large = store.ref("small.json", {"a": "x" * 80}), store.ref("large.json", {"a": "x" * 200})
     scope = Scope({"small": small, "large": large}, resolve=Resolver(events, store, "7", 100))

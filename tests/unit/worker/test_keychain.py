@@ -57,7 +57,7 @@ def test_a_field_is_read_however_the_credential_is_stored(stored: Mapping[str, A
     assert "s3cret-word" not in out["log"]
 
 
-def test_what_is_made_from_a_field_stays_secret() -> None:
+def test_text_rendered_from_a_credential_field_is_masked() -> None:
     out = run("{{ 'postgres://reader:' ~ keychain.pg.password }}")
     assert out["result"] == "***"
     assert "s3cret-word" not in out["log"]
@@ -84,7 +84,7 @@ def test_a_field_that_is_not_there_fails_the_task_and_names_the_nearest(template
     assert "s3cret-word" not in str(out)
 
 
-def test_a_name_that_is_like_none_tells_all_there_are() -> None:
+def test_an_unknown_field_without_a_near_name_lists_all_fields() -> None:
     assert "it has password, type, user" in run("{{ keychain.pg.host }}")["error"]["message"]
 
 
@@ -113,7 +113,7 @@ def test_a_credential_that_the_keychain_does_not_declare_is_an_error_where_its_n
 @pytest.mark.parametrize(
     "template", ["{{ keychain.pg.port | default(5432) }}", "{{ keychain.pg.port is defined }}", "{{ keychain.pg.port or 1 }}"]
 )
-def test_what_allows_for_a_missing_field_goes_on(template: str) -> None:
+def test_a_template_that_allows_for_a_missing_field_is_rendered(template: str) -> None:
     assert run(template)["status"] == "completed"
 
 

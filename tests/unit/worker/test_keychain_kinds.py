@@ -94,7 +94,7 @@ CLIENT_ENTRY = {"name": "client", "kind": "secret_manager", "map": {"id": "partn
         ([{"name": "pg_reports", "kind": "anything"}], "keychain.pg_reports.user", "reader"),
     ],
 )
-def test_what_an_entry_is(entries: list[dict[str, Any]], value: str, expected: str) -> None:
+def test_each_kind_of_entry_gives_its_fields(entries: list[dict[str, Any]], value: str, expected: str) -> None:
     out = run(entries, known(value, expected), env="prod", what="reports")
     assert (out["status"], out["error"]) == ("completed", None)
     assert "s3cret" not in out["log"] and "st0red" not in out["log"]
@@ -115,7 +115,9 @@ def test_a_token_is_read_in_a_template_and_used_by_auth_with_one_request(server:
 
 
 @pytest.mark.parametrize(("scope", "requests"), [({}, 2), ({"scope": "shared"}, 2), ({"scope": "global"}, 1)])
-def test_who_shares_a_token(server: OAuthServer, tmp_path: Path, scope: dict[str, Any], requests: int) -> None:
+def test_only_tokens_of_global_scope_are_shared_by_executions(
+    server: OAuthServer, tmp_path: Path, scope: dict[str, Any], requests: int
+) -> None:
     task: dict[str, Any] = {"name": "a", "kind": "http", "url": "{{ workload.api }}/api", "auth": "app"}
     for _ in range(2):
         out = run([CLIENT_ENTRY, {"name": "app", **OAUTH, **scope}], [task], tmp_path, api=server.base)
@@ -123,7 +125,7 @@ def test_who_shares_a_token(server: OAuthServer, tmp_path: Path, scope: dict[str
     assert len(server.token_requests) == requests
 
 
-def test_what_a_service_says_of_a_token_request_is_the_error_of_the_task(server: OAuthServer) -> None:
+def test_a_refused_token_request_fails_the_task_with_the_services_reason(server: OAuthServer) -> None:
     entry = {**OAUTH, "name": "app", "client_secret": "wr0ng-{{ keychain.client.secret }}"}
     out = run([CLIENT_ENTRY, entry], known("keychain.app.token", "x"), api=server.base)
     assert (out["status"], out["error"]["kind"]) == ("failed", "auth")
@@ -230,12 +232,12 @@ def test_a_missing_credential_is_named_with_its_task_and_the_remedy(
     assert [e["task"] for e in logged if e["name"] == "TaskProcessed" and e["task"] != "fetch"] == done
 
 
-def test_an_entry_that_nothing_uses_is_not_looked_for() -> None:
+def test_an_unused_entry_is_not_resolved() -> None:
     out = run([{"name": "x", "kind": "pg", "credential": "nowhere"}], [{"name": "a", "kind": "noop"}])
     assert out["status"] == "completed"
 
 
-def test_an_entry_that_only_auth_names_is_looked_for(server: OAuthServer) -> None:
+def test_an_entry_that_only_auth_names_is_resolved(server: OAuthServer) -> None:
     task = {"name": "a", "kind": "http", "url": "{{ workload.api }}/api", "auth": "x"}
     out = run([{"name": "x", "kind": "pg", "credential": "nowhere"}], [task], api=server.base)
     assert (out["status"], out["error"]["kind"]) == ("failed", "not_found") and not server.calls

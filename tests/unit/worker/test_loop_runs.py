@@ -41,7 +41,7 @@ def test_results_are_in_index_order_and_the_collection_is_recorded(mode: str) ->
     ("collection", "result"),
     [([], []), ("{{ {'k': 1} }}", [{"key": "k", "value": 1}]), ("{{ range(2) | list }}", [0, 1])],
 )
-def test_what_can_be_looped_over(collection: Any, result: Any) -> None:
+def test_lists_and_mappings_can_be_looped_over(collection: Any, result: Any) -> None:
     run = OneRun({"loop": loop(collection), "tool": task("a", result="{{ iter.i }}")})
     run.handle()
     assert run.last.data["result"] == result
@@ -154,7 +154,7 @@ def test_iterations_of_a_parallel_loop_do_not_see_each_other_and_conflicts_fail(
     ("reducer", "expected"),
     [("last", 30), ("sum", 160), ("append", None), ("max", 100), ("min", 10), ("count", 103)],
 )
-def test_reducers_combine_in_index_order_over_what_ctx_holds(reducer: str, expected: Any) -> None:
+def test_reducers_combine_in_index_order_with_the_value_in_ctx(reducer: str, expected: Any) -> None:
     body = task("a", otherwise(set_ctx={"k": "{{ iter.i * 10 }}"}))
     run = OneRun({"loop": loop([1, 2, 3], policy={"reducers": {"k": reducer}}), "tool": body}, ctx={"k": 100})
     run.handle()
@@ -303,7 +303,7 @@ def test_a_suspended_sequential_loop_keeps_its_ctx_writes() -> None:
     assert len(run.calls) == 3
 
 
-def test_a_pause_between_iterations_keeps_what_is_finished() -> None:
+def test_a_pause_between_iterations_keeps_finished_iterations() -> None:
     from noetl_core.ports import Gate
 
     def script(call: ToolCall) -> Outcome:
@@ -335,7 +335,7 @@ def test_many_large_results_go_to_the_store_in_pages() -> None:
     assert len([k for k in run.results.objects if "-page-" in k]) == 2
 
 
-def test_a_collection_that_is_too_long_is_refused_with_what_to_do() -> None:
+def test_a_collection_that_is_too_long_is_refused_with_advice() -> None:
     run = OneRun({"loop": loop("{{ workload.xs }}"), "tool": task("a")}, workload={"xs": [0] * (LOOP_ITEMS + 1)})
     run.handle()
     assert run.last.name == "StepFailed"

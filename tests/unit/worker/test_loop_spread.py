@@ -76,13 +76,13 @@ def test_every_item_is_in_exactly_one_chunk(first: int | None) -> None:
     ],
     ids=["sequential", "one in flight", "local", "only the inner loop is long"],
 )
-def test_what_stays(block: dict[str, Any]) -> None:
+def test_loops_that_cannot_be_spread_stay_on_their_worker(block: dict[str, Any]) -> None:
     run = spreading(block)
     assert run.handle().kind == "done"
     assert len(run.calls) == 500
 
 
-def test_without_other_workers_it_stays() -> None:
+def test_a_loop_stays_where_there_are_no_other_workers() -> None:
     run = spreading(loop("{{ range(500) }}", max_in_flight=2, policy={"exec": "auto"}))
     run.spread = None
     assert run.handle().kind == "done"
@@ -121,7 +121,7 @@ def test_iterations_that_wait_for_a_retry_hold_no_others_back() -> None:
     assert run.last.data["result"] == list(range(500))
 
 
-def test_a_worker_that_takes_over_ends_what_was_begun_and_hands_over_what_was_not() -> None:
+def test_a_takeover_finishes_begun_iterations_and_hands_over_the_rest() -> None:
     from tests.sim.ports import Crash
 
     def script(call: ToolCall) -> Outcome:
@@ -151,7 +151,7 @@ def test_a_loop_that_waits_for_others_stays_until_its_invocation_ends() -> None:
     assert run.handle().kind == "done"
 
 
-def test_the_busy_share_as_many_workers_as_may_run_at_once_and_the_waiting_few() -> None:
+def test_busy_loops_use_the_whole_window_and_waiting_loops_fewer_workers() -> None:
     busy = spreading(loop("{{ range(500) }}", max_in_flight=10))
     assert busy.handle().kind == "spread"
     plan = busy.last.data["loop"]
@@ -165,7 +165,9 @@ def test_the_busy_share_as_many_workers_as_may_run_at_once_and_the_waiting_few()
 
 
 @pytest.mark.parametrize(("share", "became"), [(0.9, "spread"), (0.1, "done")])
-def test_what_holds_a_loop_up_is_measured(share: float, became: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_a_loop_that_keeps_the_processor_busy_is_handed_over(
+    share: float, became: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = spreading(loop("{{ range(500) }}", max_in_flight=2))
     run.spread = SpreadRule()
     monkeypatch.setattr("noetl_core.worker.loops.spread.processors", lambda: 2.0)

@@ -48,15 +48,15 @@ def test_failures_that_an_inner_loop_tolerates_are_counted(mode: str, outer: str
     assert rows[1] == {"total": 0, "succeeded": 0, "failed": 0}
 
 
-def test_an_iteration_that_fails_without_one_inside_of_it_counts_as_one() -> None:
-    """Its collection is none."""
+def test_an_iteration_that_fails_before_its_inner_loop_counts_as_one() -> None:
+    """The value that its inner loop iterates over is no list."""
     step = {"loop": nested("best_effort", "best_effort"), "tool": task("a", result="{{ iter.i }}")}
     run = OneRun(step, workload={"rows": [[1, 2], "no list", [3]]})
     run.handle()
     assert counts(run) == [4, 3, 1]
 
 
-def test_an_inner_loop_whose_writes_conflict_counts_as_one_failure() -> None:
+def test_an_inner_loop_with_conflicting_writes_counts_as_one_failure() -> None:
     loop = nested("best_effort", "best_effort")
     loop["loop"]["spec"]["mode"] = "parallel"
     run = OneRun({"loop": loop, "tool": task("a", set_ctx={"x": "{{ iter.i }}"})}, workload={"rows": [[1, 2], [3, 3]]})
@@ -85,8 +85,8 @@ def test_the_tolerance_of_a_loop_is_of_its_own_iterations() -> None:
 
 @pytest.mark.parametrize("where", ["local", "distributed"])
 @pytest.mark.parametrize("depth", [2, 3])
-def test_what_failed_inside_shows_in_the_event_and_in_steps_wherever_it_ran(where: str, depth: int) -> None:
-    """Through suspensions and chunks: every iteration naps."""
+def test_failures_of_inner_loops_show_in_the_event_and_in_steps(where: str, depth: int) -> None:
+    """Every iteration waits, so the counts pass through suspensions, and through chunks where the loop is distributed."""
 
     def tool(call: ToolCall) -> Outcome:
         return Outcome.failed("server_error", "no") if str(call.inputs["url"]) in ("http://x/0", "http://x/3") else Outcome.ok(1)

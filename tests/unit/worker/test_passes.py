@@ -135,7 +135,7 @@ def test_a_result_that_is_no_json_fails_the_task_not_the_worker(result: Any) -> 
     assert run.last.data["error"]["kind"] == "schema"
 
 
-def test_what_a_tool_says_of_its_failure_becomes_json() -> None:
+def test_the_details_of_a_tools_failure_become_json() -> None:
     failed = Outcome.failed("parse", "bad \ud800", details={"at": math.nan, "what": {1}}, http={"headers": {"x": object()}})
     run = OneRun({"tool": task("a")}, lambda call: failed)
     run.handle()
@@ -190,7 +190,7 @@ def test_a_secret_reaches_the_tool_and_nothing_else() -> None:
     assert "s3cr3t" not in repr(run.commits) + repr(run.results.objects)
 
 
-def test_a_secret_a_tool_gives_is_usable_and_masked() -> None:
+def test_a_secret_that_a_tool_returns_is_usable_and_masked() -> None:
     def script(call: ToolCall) -> Outcome:
         return Outcome.ok({"token": Secret("s3cr3t-token")}) if call.task == "login" else Outcome.ok(len(call.inputs["result"]))
 
@@ -225,7 +225,7 @@ def test_a_credential_that_is_not_there_fails_the_task() -> None:
     assert run.last.data["error"]["kind"] == "not_found"
 
 
-def test_what_waits_is_recorded_so_it_takes_no_secrets() -> None:
+def test_a_child_playbook_takes_no_secrets_as_its_args_are_recorded() -> None:
     run = OneRun(
         {"tool": {"kind": "playbook", "path": "x", "args": {"t": "{{ keychain.api.token }}"}}},
         echo,
@@ -278,7 +278,7 @@ def test_a_wait_that_cannot_be_understood_fails_the_task(bad: dict[str, Any]) ->
     assert run.last.data["error"]["kind"] == "schema"
 
 
-def test_a_child_is_asked_for_once_with_a_derived_id_and_its_result_is_the_tasks() -> None:
+def test_a_child_requested_once_under_a_derived_id_returns_its_result() -> None:
     child = {"name": "c", "kind": "playbook", "path": "lib/child", "version": 3, "args": {"n": "{{ workload.n }}"}}
     run = OneRun({"tool": [child, task("b", result="{{ c.total + 1 }}")]}, workload={"n": 4})
     assert run.handle().kind == "suspended"
@@ -318,7 +318,7 @@ def test_a_child_that_is_tried_again_is_another_child() -> None:
     assert first["child"] != second["child"]
 
 
-def test_a_callback_gives_what_it_was_answered_or_a_timeout() -> None:
+def test_a_callback_returns_its_answer_or_fails_with_schema_or_timeout() -> None:
     step = {"tool": {"kind": "callback", "timeout": "2h", "schema": {"type": "object"}}}
     run = OneRun(step)
     run.handle()
@@ -338,7 +338,7 @@ def test_a_callback_gives_what_it_was_answered_or_a_timeout() -> None:
     assert late.last.data["error"]["kind"] == "timeout"
 
 
-def test_a_schema_that_would_not_be_understood_is_refused_before_anybody_is_asked() -> None:
+def test_an_unsupported_callback_schema_fails_before_the_callback_waits() -> None:
     run = OneRun({"tool": {"kind": "callback", "schema": "{{ workload.form }}"}}, workload={"form": {"allOf": []}})
     assert run.handle().kind == "done"
     assert run.last.data["error"]["kind"] == "schema"

@@ -57,10 +57,10 @@ def test_the_code_sees_values(code: str, limit: int, gives: object) -> None:
     assert result(code, limit) == gives
 
 
-def test_what_the_code_does_not_name_is_not_loaded() -> None:
+def test_values_that_the_code_does_not_name_are_not_loaded() -> None:
     assert result("return [i, context['execution_id'] != '']", 64, most=200) == [[5, True], [6, True]]
 
 
-def test_what_is_too_large_for_it_says_so() -> None:
+def test_an_input_larger_than_max_input_bytes_is_refused_by_name() -> None:
     kind, message = result("return len(rows)", 64, most=200)
     assert kind == "limit" and "rows" in message and "max_input_bytes is 200" in message

@@ -46,7 +46,7 @@ def count(run: OneRun) -> int:
     return reduce(count_takeovers_without_progress, [e for c in run.commits for e in c.events], 0)
 
 
-def test_what_was_done_is_committed_with_the_release_and_what_was_not_is_no_outcome() -> None:
+def test_a_release_commits_finished_tasks_and_the_takeover_repeats_the_rest() -> None:
     run = OneRun(TWO)
     worker = run.worker()
     leaves(run, worker, "b")
@@ -77,7 +77,7 @@ def test_a_run_that_has_ended_is_not_released() -> None:
     assert "StepReleased" not in run.names
 
 
-def test_leaving_with_a_store_that_takes_nothing_leaves_the_lease_to_run_out() -> None:
+def test_a_release_that_cannot_be_stored_lets_the_lease_expire() -> None:
     run = OneRun(TWO)
     worker = run.worker()
 
@@ -105,7 +105,7 @@ def test_workers_that_lived_to_release_a_run_are_not_counted() -> None:
     assert run.handle("takeover").kind == "done"
 
 
-def test_workers_that_died_are_counted_and_a_person_who_asks_is_heard_all_the_same() -> None:
+def test_takeovers_after_deaths_are_limited_until_a_person_asks_for_another() -> None:
     run = OneRun(TWO)
     dies(run)
     for _ in range(MAX_TAKEOVERS):

@@ -55,7 +55,7 @@ def begun(of: RunLease, number: int = 0, *, hidden: bool = False) -> tuple[TaskL
     return log, of.task_started(call, [number], number)
 
 
-def test_each_change_is_shown_once_and_nothing_when_all_has_ended() -> None:
+def test_each_change_is_shown_once_and_nothing_after_all_tasks_ended() -> None:
     shown = Shown()
     held = lease(shown)
     log, started = begun(held, 3)
@@ -75,7 +75,7 @@ def test_each_change_is_shown_once_and_nothing_when_all_has_ended() -> None:
     assert len(shown.told) == 2
 
 
-def test_a_run_that_ends_between_two_looks_leaves_nothing() -> None:
+def test_a_run_that_ends_between_two_updates_leaves_no_output_shown() -> None:
     shown = Shown()
     held = lease(shown)
     begun(held)[0]("one")
@@ -84,7 +84,7 @@ def test_a_run_that_ends_between_two_looks_leaves_nothing() -> None:
     assert shown.told[-1] == []
 
 
-def test_what_a_task_with_a_secret_result_writes_is_not_shown() -> None:
+def test_output_of_a_task_with_a_secret_result_is_not_shown() -> None:
     shown = Shown()
     held = lease(shown)
     begun(held, hidden=True)[0]("the token is 17")
@@ -93,7 +93,7 @@ def test_what_a_task_with_a_secret_result_writes_is_not_shown() -> None:
     assert shown.told == []
 
 
-def test_of_very_many_tasks_the_newest_and_of_long_texts_the_ends_are_shown() -> None:
+def test_only_the_newest_tasks_and_the_ends_of_long_output_are_shown() -> None:
     shown = Shown()
     held = lease(shown)
     for number in range(MOST_SHOWN + 5):
@@ -106,7 +106,7 @@ def test_of_very_many_tasks_the_newest_and_of_long_texts_the_ends_are_shown() ->
     assert all(len(t["stdout"]) == TAIL and t["written"] == {"stdout": 10_000} for t in tasks)
 
 
-def test_without_anybody_who_looks_nothing_is_kept() -> None:
+def test_no_output_is_kept_without_a_place_to_show_it() -> None:
     held = lease(None)
     log, started = begun(held)
     log("one")
@@ -127,7 +127,7 @@ def some(text: str = "one\n") -> RunningTask:
     }
 
 
-def test_what_was_not_shown_is_shown_later_though_nothing_more_is_written() -> None:
+def test_output_that_could_not_be_shown_is_shown_later() -> None:
     shown = Shown(refuses=True)
     held = lease(shown)
     log, _ = begun(held)
@@ -139,7 +139,7 @@ def test_what_was_not_shown_is_shown_later_though_nothing_more_is_written() -> N
     assert [[task["stdout"] for task in told] for told in shown.told] == [["one\n"]]
 
 
-def test_another_process_sees_it_until_it_is_over(tmp_path: Path) -> None:
+def test_another_process_sees_running_output_until_the_run_ends(tmp_path: Path) -> None:
     writing, reading = FileRunningOutput(tmp_path / "running"), FileRunningOutput(tmp_path / "running")
     assert reading.of("17") == []
     writing.show(RUN, [some()])
@@ -151,7 +151,7 @@ def test_another_process_sees_it_until_it_is_over(tmp_path: Path) -> None:
     assert list((tmp_path / "running").iterdir()) == []
 
 
-def test_what_a_killed_process_left_is_not_shown(tmp_path: Path) -> None:
+def test_output_that_a_killed_process_left_is_removed_and_not_shown(tmp_path: Path) -> None:
     folder = tmp_path / "running"
     FileRunningOutput(folder).show(RUN, [some()])
     (file,) = folder.iterdir()
@@ -165,14 +165,14 @@ def test_what_a_killed_process_left_is_not_shown(tmp_path: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
-def test_a_disk_that_takes_nothing_stops_no_task(tmp_path: Path) -> None:
+def test_an_unwritable_disk_stops_no_task(tmp_path: Path) -> None:
     (tmp_path / "running").write_text("a file")
     FileRunningOutput(tmp_path / "running").show(RUN, [some()])
     assert FileRunningOutput(tmp_path / "running").of("17") == []
 
 
 @pytest.mark.parametrize("length", [0, 1, TAIL - 1, TAIL, TAIL + 1, 3 * TAIL])
-def test_the_end_of_a_stream_is_the_end_of_what_it_had(length: int) -> None:
+def test_the_end_of_a_stream_is_the_end_of_its_whole_text(length: int) -> None:
     log = TaskLog()
     log("first")
     log("y" * length)

@@ -165,7 +165,7 @@ LIMITS = (8192, 64)
 @pytest.mark.one_in(3)
 @pytest.mark.sized
 @pytest.mark.parametrize(("name", "limit"), [*(product(STEPS, LIMITS) if TIMES else zip(STEPS, cycle(LIMITS), strict=False))])
-def test_the_pipeline_uses_it_and_nothing_shows_it(
+def test_the_pipeline_uses_a_secret_result_and_nothing_shows_it(
     name: str, limit: int, url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -269,13 +269,13 @@ READS = """
         ("false", "next: { arcs: [{ step: other }] }", "{{ login.data.access_token }}", False),
     ],
 )
-def test_reading_it_outside_its_step_is_refused(secret: str, next_: str, other: str, found: bool) -> None:
+def test_reading_a_secret_result_outside_its_step_is_refused(secret: str, next_: str, other: str, found: bool) -> None:
     text = HEAD.replace("LIMIT", "64") + READS.replace("SECRET", secret).replace("NEXT", next_).replace("OTHER", other)
     assert [d.code for d in check(text)[1] if d.severity == "error"] == (["E210"] if found else [])
 
 
 @pytest.mark.parametrize("kind", ["playbook, path: a/b", "callback, signal: go", "wait, seconds: 1", "store, data: 1"])
-def test_what_is_recorded_elsewhere_cannot_be_secret(kind: str) -> None:
+def test_results_that_are_recorded_elsewhere_cannot_be_secret(kind: str) -> None:
     text = HEAD.replace("LIMIT", "64") + f"  - {{ step: a, tool: {{ kind: {kind}, spec: {{ result: {{ secret: true }} }} }} }}\n"
     assert [d.code for d in check(text)[1] if d.severity == "error"] == ["E114"]
 

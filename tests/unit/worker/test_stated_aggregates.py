@@ -127,7 +127,7 @@ def test_a_short_loop_states_its_first_iteration_and_its_end() -> None:
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("dies_at", range(1, 12))
 @pytest.mark.parametrize("takes_s", [0, 0.4, 1.5])
-def test_a_takeover_knows_what_a_killed_worker_has_not_stated(dies_at: int, takes_s: float) -> None:
+def test_a_takeover_states_aggregates_that_a_killed_worker_left_unstated(dies_at: int, takes_s: float) -> None:
     died = False
 
     def dies(call: ToolCall) -> Outcome:
@@ -154,7 +154,7 @@ def test_a_takeover_knows_what_a_killed_worker_has_not_stated(dies_at: int, take
     assert sum(run.events[-1].data["aggregates"]["us"].values()) == 13
 
 
-def test_a_takeover_states_them_even_if_its_clock_is_behind() -> None:
+def test_a_takeover_states_aggregates_even_if_its_clock_is_behind() -> None:
     def dies(call: ToolCall) -> Outcome:
         if call.inputs["result"] == 5 and len(run.calls) == 6:
             raise Crash
@@ -174,7 +174,7 @@ def test_a_takeover_states_them_even_if_its_clock_is_behind() -> None:
     assert len(stating(run)) == 2
 
 
-def test_a_suspension_states_them_and_the_next_activation_does_not_again() -> None:
+def test_a_suspension_states_aggregates_and_the_next_activation_does_not_again() -> None:
     waits = on_error("retry", attempts=2, delay=60)
 
     def fails_once(call: ToolCall) -> Outcome:
@@ -194,7 +194,7 @@ def test_a_suspension_states_them_and_the_next_activation_does_not_again() -> No
     assert resumed is not None and resumed.progress is not None and resumed.progress.stated == suspended.seq
 
 
-def test_a_released_run_states_them() -> None:
+def test_a_released_run_states_its_aggregates() -> None:
     def leaves(call: ToolCall) -> Outcome:
         if call.inputs["result"] == 4 and len(run.calls) == 5:
             worker.leave("the machine is reclaimed")

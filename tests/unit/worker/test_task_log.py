@@ -28,7 +28,7 @@ def test_a_long_log_keeps_its_end_inline_and_the_whole_by_reference() -> None:
     assert whole["stdout"].splitlines() == [f"line {n}" for n in range(2_000)]
 
 
-def test_a_log_without_end_stays_bounded_and_says_what_was_dropped() -> None:
+def test_an_endless_log_stays_bounded_and_counts_its_dropped_characters() -> None:
     log, results = TaskLog(), LazyTempResultStore()
     for n in range(30_000):
         log(f"{n:0100}", "stderr")

@@ -70,7 +70,7 @@ class PlaybookCatalogContract:
         assert registered.version == 1
         assert catalog.by_digest("sha256:1") == catalog.pin("etl/daily", "sha256:1", TEXT, START + 2) == registered
 
-    def test_what_is_not_there(self, catalog: PlaybookCatalog) -> None:
+    def test_unknown_paths_versions_and_digests_are_not_found(self, catalog: PlaybookCatalog) -> None:
         catalog.register("etl/daily", "sha256:1", TEXT, START)
         with pytest.raises(NotFound):
             catalog.get("etl/nightly")
@@ -136,7 +136,7 @@ class PlaybookCatalogContract:
         catalog.register("etl/large", "sha256:1", source, START)
         assert catalog.get("etl/large").source == source
 
-    def test_what_is_said_about_a_path_is_read_back(self, catalog: PlaybookCatalog) -> None:
+    def test_the_record_of_a_path_is_read_back(self, catalog: PlaybookCatalog) -> None:
         assert catalog.about("etl/daily") == PathRecord("etl/daily")
         said = PathRecord(
             "etl/daily",
@@ -158,7 +158,7 @@ class PlaybookCatalogContract:
                 catalog.put_about(PathRecord("etl/daily", late))
         assert catalog.about("etl/daily").tags == ("r3",)
 
-    def test_what_is_said_about_all_paths(self, catalog: PlaybookCatalog) -> None:
+    def test_the_records_of_all_paths_are_listed_by_prefix(self, catalog: PlaybookCatalog) -> None:
         for path in ("ml/b", "etl/b", "etl/a", "etl%"):
             catalog.put_about(PathRecord(path, 1))
         assert [record.path for record in catalog.all_about("etl/")] == ["etl/a", "etl/b"]

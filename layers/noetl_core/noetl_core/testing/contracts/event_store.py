@@ -36,7 +36,7 @@ def fill(store: EventStore, stream: StreamId, n: int, **fields: Any) -> list[Com
 class EventStoreContract:
     """Give a fixture `store`: an empty event store."""
 
-    def test_what_was_appended_is_read_back(self, store: EventStore) -> None:
+    def test_an_appended_commit_is_read_back(self, store: EventStore) -> None:
         said = commit(
             RUN,
             events=(
@@ -63,7 +63,7 @@ class EventStoreContract:
         store.append(written)
         assert list(store.read(RUN)) == [written] == [store.last(RUN)]
 
-    def test_what_is_stored_is_shared_with_nobody(self, store: EventStore) -> None:
+    def test_stored_events_share_no_data_with_writers_or_readers(self, store: EventStore) -> None:
         mine: dict[str, Any] = {"run": "r1", "patch": {"n": [1]}}
         store.append(commit(events=(Event("CtxPatched", START, mine),)))
         mine["patch"]["n"].append("the writer goes on")
@@ -89,7 +89,7 @@ class EventStoreContract:
         assert list(store.read(CONTROL, after=99)) == []
 
     @pytest.mark.parametrize("limit", [1, 2, 5, 9])
-    def test_reading_at_most_so_many(self, store: EventStore, limit: int) -> None:
+    def test_a_read_returns_at_most_limit_commits(self, store: EventStore, limit: int) -> None:
         commits = fill(store, CONTROL, 5)
         assert list(store.read(CONTROL, after=0, limit=limit)) == commits[1 : 1 + limit]
 
@@ -104,7 +104,7 @@ class EventStoreContract:
             assert list(store.read(stream)) == commits
             assert store.last(stream) == commits[-1]
 
-    def test_a_taken_position_is_a_conflict_that_shows_who_stands_there(self, store: EventStore) -> None:
+    def test_an_append_at_a_taken_position_conflicts_and_shows_the_existing_commit(self, store: EventStore) -> None:
         first = commit(RUN, writer="alice")
         store.append(first)
         with pytest.raises(Conflict) as refused:
@@ -119,7 +119,7 @@ class EventStoreContract:
         store.append(replace(mine, ts=mine.ts + 5))
         assert list(store.read(RUN)) == [mine]
 
-    def test_of_many_writers_one_wins_each_position(self, store: EventStore) -> None:
+    def test_each_position_has_one_winner_among_many_writers(self, store: EventStore) -> None:
         def write(writer: str) -> int:
             won = 0
             for seq in range(10):
@@ -230,7 +230,7 @@ class DurableLogContract(EventStoreContract):
         with pytest.raises(NewerLog, match="99"):
             list(store.read(RUN))
 
-    def test_what_has_expired_is_absent(self, store: EventStore, clock: FakeClock) -> None:
+    def test_expired_commits_are_absent(self, store: EventStore, clock: FakeClock) -> None:
         fill(store, RUN, 3, expires_at=NOW_S + 60)
         clock.sleep(60)
         assert len(store.read(RUN)) == 3

@@ -39,7 +39,7 @@ class KeyValuesContract:
         assert not values.delete("c", "k", NOW)
         assert values.get("b", "k", NOW) is not None
 
-    def test_what_has_expired_is_not_there(self, values: KeyValues) -> None:
+    def test_expired_values_are_neither_read_nor_listed(self, values: KeyValues) -> None:
         values.put("b", entry(expires_at=NOW + 10), NOW)
         assert values.get("b", "k", NOW + 9) is not None
         assert values.get("b", "k", NOW + 10) is None
@@ -49,7 +49,7 @@ class KeyValuesContract:
         found = values.get("b", "k", NOW + 10_000)
         assert found is not None and found.revision == "r3"
 
-    def test_a_value_is_made_where_there_is_none(self, values: KeyValues) -> None:
+    def test_a_value_is_created_only_where_there_is_none(self, values: KeyValues) -> None:
         values.put("b", entry("r1"), NOW, "")
         assert revision_told(values, entry("r2"), "") == "r1"
         assert values.get("b", "k", NOW) == entry("r1")
@@ -61,7 +61,7 @@ class KeyValuesContract:
         assert revision_told(values, entry("r3"), "r1") == "r2"
 
     @pytest.mark.parametrize("expected", ["", "r0", None])
-    def test_a_write_whose_answer_was_lost_can_be_repeated(self, values: KeyValues, expected: str | None) -> None:
+    def test_a_repeated_write_of_the_same_revision_succeeds(self, values: KeyValues, expected: str | None) -> None:
         if expected == "r0":
             values.put("b", entry("r0"), NOW)
         values.put("b", entry("r1"), NOW, expected)
@@ -89,12 +89,12 @@ class KeyValuesContract:
         assert [e.key for e in values.list("b", "a_", NOW, 100)] == ["a_"]
         assert len(values.list("b", "", NOW, 3)) == 3
 
-    def test_what_is_too_large_is_refused_alike_everywhere(self, values: KeyValues) -> None:
+    def test_a_value_that_is_too_large_is_refused(self, values: KeyValues) -> None:
         with pytest.raises(TooLarge, match="store it"):
             values.put("b", entry(value='"' + "x" * 390_000 + '"'), NOW)
         assert values.get("b", "k", NOW) is None
 
-    def test_a_list_gives_no_more_than_memory_should_hold(self, values: KeyValues, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_list_larger_than_the_memory_bound_is_refused(self, values: KeyValues, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("noetl_core.ports.key_values.MOST_LISTED", 700_000)
         for n in range(3):
             values.put("b", entry(value='"' + "x" * 300_000 + '"', key=f"{n}"), NOW)
@@ -108,7 +108,7 @@ class KeyValuesContract:
             values.put("b", entry(f"r{n}", large, key=f"{n}"), NOW)
         assert [len(e.value) for e in values.list("b", "", NOW, 10)] == [len(large)] * 5
 
-    def test_of_those_who_write_at_once_one_wins(self, values: KeyValues) -> None:
+    def test_one_of_many_concurrent_writers_wins(self, values: KeyValues) -> None:
         values.put("b", entry("r"), NOW)
 
         def won(n: int) -> bool:

@@ -27,7 +27,7 @@ class LimitPlacesContract:
         assert (dict(second.holders), second.waiting) == ({"1": NOW, "2/r": NOW + 1}, True)
         assert places.read("other") == LimitRecord("other")
 
-    def test_who_is_to_leave_is_part_of_the_record(self, places: LimitPlaces) -> None:
+    def test_a_record_keeps_the_displaced_holders(self, places: LimitPlaces) -> None:
         assert places.write(replace(places.read("orders"), holders={"1": NOW}, displaced={"1": "2", "3/ü": "4"}), NOW)
         seen = places.read("orders")
         assert dict(seen.displaced) == {"1": "2", "3/ü": "4"}
@@ -35,7 +35,7 @@ class LimitPlacesContract:
         assert places.write(replace(seen, displaced={}), NOW)
         assert not places.read("orders").displaced
 
-    def test_of_many_at_once_one_writes(self, places: LimitPlaces) -> None:
+    def test_one_of_many_simultaneous_writes_succeeds(self, places: LimitPlaces) -> None:
         seen, written = places.read("orders"), list[bool]()
         tries = [lambda n=n: written.append(places.write(replace(seen, holders={str(n): NOW}), NOW)) for n in range(8)]
         threads = [threading.Thread(target=attempt) for attempt in tries]
@@ -45,7 +45,7 @@ class LimitPlacesContract:
             thread.join()
         assert written.count(True) == 1
 
-    def test_those_that_wait_come_in_the_order_of_their_places(self, places: LimitPlaces) -> None:
+    def test_waiters_are_listed_in_the_order_of_their_places(self, places: LimitPlaces) -> None:
         for place in ("b", "c", "a", "d"):
             places.enqueue("orders", LimitWaiter(place, place, 2))
         places.enqueue("orders", LimitWaiter("b", "b", 2, cancels="1"))

@@ -15,19 +15,19 @@ DAY = 24 * 3600
 class RateLimitsContract:
     """Give a fixture `rates`: limits that nobody has used."""
 
-    def test_what_is_reserved_follows_what_was_reserved_before(self, rates: RateLimits) -> None:
+    def test_a_reservation_begins_after_the_reservations_before_it(self, rates: RateLimits) -> None:
         assert rates.reserve("api", STEP, 1, NOW) == NOW
         assert rates.reserve("api", STEP, 10, NOW) == NOW + STEP
         assert rates.reserve("api", STEP, 1, NOW + 3 * STEP) == NOW + 11 * STEP
         assert rates.reserve("other", STEP, 1, NOW) == NOW
 
-    def test_what_nobody_used_is_not_saved_up(self, rates: RateLimits) -> None:
+    def test_unused_permits_are_not_saved_up(self, rates: RateLimits) -> None:
         rates.reserve("api", STEP, 2, NOW)
         later = NOW + 60 * SECOND
         assert rates.reserve("api", STEP, 1, later) == later
         assert rates.reserve("api", STEP, 1, later) == later + STEP
 
-    def test_at_the_instant_at_which_it_is_free_it_is_free(self, rates: RateLimits) -> None:
+    def test_a_permit_is_free_from_the_instant_it_becomes_due(self, rates: RateLimits) -> None:
         rates.reserve("api", STEP, 1, NOW)
         assert rates.reserve("api", STEP, 1, NOW + STEP) == NOW + STEP
 
@@ -36,7 +36,7 @@ class RateLimitsContract:
         assert rates.reserve("api", 10 * STEP, 1, NOW) == NOW + STEP
         assert rates.reserve("api", STEP, 1, NOW) == NOW + 11 * STEP
 
-    def test_many_at_once_get_permits_of_their_own(self, rates: RateLimits) -> None:
+    def test_simultaneous_reservations_get_distinct_permits(self, rates: RateLimits) -> None:
         got: list[int] = []
         threads = [threading.Thread(target=lambda: got.append(rates.reserve("api", STEP, 1, NOW))) for _ in range(20)]
         for thread in threads:
@@ -55,7 +55,7 @@ class RateLimitsContract:
 class RequestRatesContract:
     """Give a fixture `requests`: rates that nobody has used."""
 
-    def test_as_many_requests_as_the_burst_come_at_once_and_then_one_per_interval(self, requests: RequestRates) -> None:
+    def test_a_burst_of_requests_is_admitted_then_one_per_interval(self, requests: RequestRates) -> None:
         assert [requests.take("a", STEP, 3, NOW) for _ in range(4)] == [0, 0, 0, STEP]
         assert [requests.take("a", STEP, 3, NOW + STEP) for _ in range(2)] == [0, STEP]
         assert requests.take("a", STEP, 3, NOW + STEP + STEP // 2) == STEP - STEP // 2
@@ -68,12 +68,12 @@ class RequestRatesContract:
     def test_each_key_has_a_rate_of_its_own(self, requests: RequestRates) -> None:
         assert [requests.take(key, STEP, 1, NOW) for key in ("a/b", "a/ü", "a/b")] == [0, 0, STEP]
 
-    def test_permits_that_nobody_took_are_kept_up_to_the_burst(self, requests: RequestRates) -> None:
+    def test_unused_permits_are_kept_up_to_the_burst(self, requests: RequestRates) -> None:
         requests.take("a", STEP, 2, NOW)
         later = NOW + 3 * DAY * SECOND
         assert [requests.take("a", STEP, 2, later) for _ in range(3)] == [0, 0, STEP]
 
-    def test_of_many_requests_at_once_no_more_are_taken_than_the_burst(self, requests: RequestRates) -> None:
+    def test_simultaneous_requests_are_admitted_only_up_to_the_burst(self, requests: RequestRates) -> None:
         waits: list[int] = []
         threads = [threading.Thread(target=lambda: waits.append(requests.take("a", STEP, 5, NOW))) for _ in range(20)]
         for thread in threads:

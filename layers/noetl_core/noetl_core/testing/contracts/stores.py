@@ -19,7 +19,7 @@ from noetl_core.values.result_streams import pieces
 class ResultStoreContract:
     """Give a fixture `results`: an empty result store."""
 
-    def test_an_object_is_read_back_and_its_reference_says_what_it_is(self, results: ResultStore) -> None:
+    def test_an_object_is_read_back_and_described_by_its_reference(self, results: ResultStore) -> None:
         body = '{"a": "ü"}'.encode()
         reference = results.put("7/results/r1.json", body)
         assert dict(reference) == {
@@ -49,7 +49,7 @@ class ResultStoreContract:
         results.put("7/digits", b"0123456789")
         assert results.get("7/digits", start, end) == part
 
-    def test_what_is_not_there(self, results: ResultStore) -> None:
+    def test_a_missing_object_raises_not_found(self, results: ResultStore) -> None:
         results.put("7/a", b"1")
         for key in ("7/b", "7", "7/a/b", "8/a"):
             with pytest.raises(NotFound):
@@ -65,7 +65,7 @@ class ResultStoreContract:
             results.put("7/" + "/".join(["x" * 99] * 20), b"x")
 
     @pytest.mark.parametrize("size", [0, 1, 3_000_000, 16 * 1024 * 1024, 40_000_001])
-    def test_an_object_that_is_written_piece_by_piece_is_as_one_that_is_put(self, results: ResultStore, size: int) -> None:
+    def test_an_object_written_in_pieces_equals_one_that_is_put(self, results: ResultStore, size: int) -> None:
         body = bytes(range(251)) * (size // 251 + 1)
         body = body[:size]
         with results.writer("7/streamed", "application/octet-stream") as out:
@@ -91,13 +91,13 @@ class ResultStoreContract:
             results.get("7/none")
         assert results.get("7/kept") == b"before"
 
-    def test_pieces_of_an_object_that_was_written_anew_are_told(self, results: ResultStore) -> None:
+    def test_reading_pieces_of_an_overwritten_object_raises_altered(self, results: ResultStore) -> None:
         reference = results.put("7/a", b"0123456789")
         results.put("7/a", b"012345678X")
         with pytest.raises(Altered, match="7/a"):
             list(pieces(results, reference, 4))
 
-    def test_where_a_tool_reads_it(self, results: ResultStore) -> None:
+    def test_the_url_of_an_object_ends_with_its_key(self, results: ResultStore) -> None:
         results.put("7/a.parquet", b"PAR1")
         assert results.url("7/a.parquet").endswith("7/a.parquet")
 
@@ -110,7 +110,7 @@ class SealerContract:
     @pytest.mark.parametrize(
         "plain", [b"", b"hunter2", b"\x00\xff" * 5_000, "ü".encode()], ids=["empty", "text", "large", "utf-8"]
     )
-    def test_what_is_sealed_opens_again(self, sealer: Sealer, plain: bytes) -> None:
+    def test_a_sealed_value_opens_again(self, sealer: Sealer, plain: bytes) -> None:
         assert sealer.open(sealer.seal(plain, self.WHERE), self.WHERE) == plain
 
     def test_it_gives_nothing_away(self, sealer: Sealer) -> None:
@@ -130,7 +130,7 @@ class SealerContract:
         with pytest.raises(CorruptLog):
             another.open(sealer.seal(b"hunter2", self.WHERE), self.WHERE)
 
-    def test_what_was_tampered_with_does_not_open(self, sealer: Sealer) -> None:
+    def test_a_sealed_value_that_was_altered_does_not_open(self, sealer: Sealer) -> None:
         sealed = sealer.seal(b"hunter2", self.WHERE)
         place = len(sealed) - 6
         changed = sealed[:place] + ("A" if sealed[place] != "A" else "B") + sealed[place + 1 :]
@@ -150,7 +150,7 @@ class SecretsContract:
         secrets.put("pg.main", {"type": "other"})
         assert dict(secrets.get("pg.main")) == {"type": "other"}
 
-    def test_what_is_not_there(self, secrets: Secrets) -> None:
+    def test_reading_a_missing_credential_raises_not_found_and_deleting_it_does_not(self, secrets: Secrets) -> None:
         with pytest.raises(NotFound, match="pg"):
             secrets.get("pg.main")
         secrets.delete("pg.main")

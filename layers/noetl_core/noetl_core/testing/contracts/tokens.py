@@ -39,7 +39,7 @@ class TokenCacheContract:
         assert three is not None and (three.sealed, three.accesses) == ("three", 1)
         assert three.version != one.version
 
-    def test_one_worker_renews_what_is_not_there(self, tokens: TokenCache) -> None:
+    def test_only_one_worker_renews_a_missing_token(self, tokens: TokenCache) -> None:
         assert tokens.begin_renewal("k", None, NOW, LATER)
         assert not tokens.begin_renewal("k", None, NOW + 1, LATER)
         assert tokens.read("k", NOW) is None
@@ -74,7 +74,7 @@ class TokenCacheContract:
         found = tokens.read("k", after)
         assert found is not None and found.sealed == "newer"
 
-    def test_of_many_at_once_one_renews(self, tokens: TokenCache) -> None:
+    def test_one_of_many_concurrent_workers_renews(self, tokens: TokenCache) -> None:
         won: list[bool] = []
         threads = [threading.Thread(target=lambda: won.append(tokens.begin_renewal("k", None, NOW, LATER))) for _ in range(8)]
         for thread in threads:

@@ -57,14 +57,14 @@ class TriggerStoreContract:
         triggers.put_trigger(changed, "r1")
         assert triggers.trigger("team/flow", "nightly") == changed
 
-    def test_a_write_expects_what_its_writer_has_read(self, triggers: TriggerStore) -> None:
+    def test_a_write_against_an_outdated_revision_is_refused(self, triggers: TriggerStore) -> None:
         assert told(triggers, record("r2"), "r1") is None
         triggers.put_trigger(record(), "")
         assert told(triggers, record("r2"), "") == "r1"
         assert told(triggers, record("r2"), "r0") == "r1"
         assert triggers.trigger("team/flow", "nightly") == record()
 
-    def test_a_write_whose_answer_was_lost_is_repeated(self, triggers: TriggerStore) -> None:
+    def test_a_repeated_identical_write_succeeds(self, triggers: TriggerStore) -> None:
         for _ in range(2):
             triggers.put_trigger(record(), "")
         for _ in range(2):
@@ -95,7 +95,7 @@ class TriggerStoreContract:
         assert list(triggers.triggers("b", "event")) == [written[5]]
         assert list(triggers.triggers("a/")) == []
 
-    def test_what_takes_deliveries_is_listed_as_it_is_now(self, triggers: TriggerStore) -> None:
+    def test_delivery_triggers_are_listed_in_their_current_state(self, triggers: TriggerStore) -> None:
         assert list(triggers.delivery_triggers()) == []
         written = [record(name=name, kind=kind) for name, kind in (("a", "event"), ("b", "schedule"), ("c", "queue"))]
         for one in written:
@@ -122,7 +122,7 @@ class TriggerStoreContract:
         assert list(found) == [firing("o4", AT + 4), again, firing("o2", AT + 2)]
         assert list(triggers.firings("team/flow", "other", NOW, 3)) == []
 
-    def test_what_has_expired_is_not_listed(self, triggers: TriggerStore) -> None:
+    def test_expired_firings_and_refusals_are_not_listed(self, triggers: TriggerStore) -> None:
         triggers.put_firing(firing("old", AT, expires_at=NOW + 10))
         triggers.put_firing(firing("new", AT + 1, expires_at=NOW + 11))
         assert [f.occurrence for f in triggers.firings("team/flow", "nightly", NOW + 10, 9)] == ["new"]
@@ -133,7 +133,7 @@ class TriggerStoreContract:
 
     # --- what could not start ---
 
-    def test_what_was_refused_is_kept_once_until_it_is_forgotten(self, triggers: TriggerStore) -> None:
+    def test_a_refused_delivery_is_kept_once_until_it_is_forgotten(self, triggers: TriggerStore) -> None:
         for id in ("1", "3", "2", "3"):
             triggers.refuse(refused(id))
         triggers.refuse(refused("4", path="other"))
