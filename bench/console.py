@@ -145,8 +145,8 @@ def measured(page: Page, server: Console, graph: str, long: str, times: int, ste
 
     yield Measured(f"a graph of {steps:,} steps, the first time in a process", drawn(), "s", GRAPH_S)
     yield Measured(f"a graph of {steps:,} steps, from the list of executions", median(drawn), "s", GRAPH_S)
-    yield Measured("frames a second while it is panned, all of it in sight", panned(page, far=True), "", FRAMES, least=True)
-    yield Measured("frames a second while it is panned, names readable", panned(page, far=False), "", FRAMES, least=True)
+    yield Measured("frames a second while the graph is panned, fully in sight", panned(page, far=True), "", FRAMES, least=True)
+    yield Measured("frames a second while the graph is panned, names readable", panned(page, far=False), "", FRAMES, least=True)
 
     def heated() -> float:
         page.goto(f"{base}#/executions/{long}/logs")

@@ -88,7 +88,8 @@ def figures(times: int) -> list[Figure]:
                 out.append(Figure("  the same by sockets alone", "calls/s", tuple(alone)))
             out.append(Figure("  processor time of an item", "ms", tuple(r[1] for r in rows)))
             seen = tuple(float(r[2]) for r in rows)
-            out.append(Figure("  the most that the server saw at once", "calls", seen, in_flight if delay else None, "higher"))
+            name = f"  the most calls that the server saw at once, {delay} ms server, {in_flight} in flight"
+            out.append(Figure(name, "calls", seen, in_flight if delay else None, "higher"))
         each = tuple(run(base, 20, 100, commit_every=1)[0] for _ in range(times))
         out.append(Figure("  the same, each iteration committed (commit_every: 1)", "items/s", each))
     return out

@@ -104,7 +104,7 @@ def _explained(store: Path, execution_id: str, step: str, event: str, name: str,
     for title, budget_ms, ask in (
         ("why it ended as it did", SEEK_MS, why),
         ("why a step ran", SEEK_MS, lambda c, e: why(c, e, step)),
-        ("why a step had run at an event", SEEK_MS, lambda c, e: why(c, e, step, event)),
+        ("why a step ran, by the decisions up to an event", SEEK_MS, lambda c, e: why(c, e, step, event)),
         ("how it differs", DIFF_MS, lambda c, e: diff(c, e, e)),
     ):
         asked = tuple(_fresh_ms(store, execution_id, ask) for _ in range(times))
@@ -147,7 +147,7 @@ def _of(items: int, budget: float, home: Path, times: int) -> list[Figure]:
         out.append(Figure(f"  {where} page, {name}", "ms", slowest, PAGE_MS, note=note))
     for title, budget_ms, ask in (
         ("summary of the execution", SUMMARY_MS, executions.summary),
-        ("summary of the step, in cells", SUMMARY_MS, _step),
+        ("summary of the step, its iterations grouped into cells", SUMMARY_MS, _step),
         ("iterations, first page", PAGE_MS, lambda c, e: iterations(c, e, "map", b"key")),
         ("iterations, those that failed", PAGE_MS, lambda c, e: iterations(c, e, "map", b"key", status="error")),
         ("iterations from the middle", SEEK_MS, lambda c, e: iterations(c, e, "map", b"key", first=items // 2)),

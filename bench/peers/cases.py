@@ -43,6 +43,6 @@ CASES = (
         {"items": 1000, "in_flight": IN_FLIGHT},
     ),
     Case("http", "map of 1,000 HTTP calls, 16 in flight", "calls/s", "higher", 1000, {"items": 1000, "in_flight": IN_FLIGHT}),
-    Case("executions", "100 executions of 5 noop steps at once", "steps/s", "higher", 500, {"executions": 100, "steps": 5}),
+    Case("executions", "100 executions at once, 5 noop steps each", "steps/s", "higher", 500, {"executions": 100, "steps": 5}),
     Case(HELLO, "hello: process start to exit", "s", "lower", 1, {}),
 )

@@ -1,6 +1,6 @@
 """The embedded stack under load: many clients, killed workers, many timers, a spoiled execution among healthy ones.
 
-A small crowd comes with every run of the suite, the large ones with `make load`.
+A small crowd comes with `make nightly`, the large ones with `make load`.
 """
 
 from __future__ import annotations

@@ -29,8 +29,8 @@ PAGE = Path(__file__).parents[2] / "docs/language/mistakes.md"
 HEAD = """# Mistakes
 
 This page lists mistakes of authors, and the check that finds each of them. It is generated from the playbooks in `tests/mistakes`. The tests validate and run each
-playbook. `noetl run` and `noetl register` also report what lint finds. A [strict](playbook.md#strict) execution fails because of such a mistake, unless the table gives the reason
-why it completes. Errors and warnings of `noetl validate` also name the place; [diagnostics](diagnostics.md) explains their codes.
+playbook. `noetl run` and `noetl register` also report what lint finds. A [strict](playbook.md#strict) execution fails because of a mistake that lint finds, unless the table
+says why the execution completes. Errors and warnings of `noetl validate` also name the place; [diagnostics](diagnostics.md) explains their codes.
 """
 SECOND = """
 ## By parts of the language

@@ -64,7 +64,7 @@ HEAD: Final = """# Masking in templates
 
 A value that a template derives from a secret is a secret. If an evaluation reads a secret, for any purpose, its whole result is masked. This table is generated:
 a test secret passes through everything that templates can call. Each result is searched for the secret, verbatim, in upper case, reversed, in base64 and in hex; "yes" means that no part of the secret is visible.
-A test fails if a new filter has no row here, or if a search finds something else than its row says. A condition (`when`) is a plain boolean, so an author can find out a secret by conditions ([access](../access.md#masking-of-secrets)).
+A test fails if a new filter has no row here, or if the result of a search is not the one in its row. A condition (`when`) is a plain boolean, so an author can find out a secret by conditions ([access](../access.md#masking-of-secrets)).
 
 | called | masking survives |
 | --- | --- |

@@ -77,7 +77,7 @@ BLOCKS: Final[Mapping[str, Block]] = {
 
 HEAD: Final = """# Fields
 
-Every field of the language: its meaning, its allowed values, and its default. The other pages explain how the fields work together. This page and the
+This page lists every field of the language: its meaning, its allowed values, and its default. The other pages explain how the fields work together. This page and the
 [JSON Schema](../playbook.schema.json) are generated from the table that `noetl validate` reads; an editor that knows the schema shows the same sentences.
 
 A field of a nested mapping is written with dots, such as `spec.join`. Keys that begin with `x-` may stand everywhere. The

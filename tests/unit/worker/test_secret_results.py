@@ -231,9 +231,9 @@ def test_the_pipeline_uses_a_secret_result_and_nothing_shows_it(
         ("duckdb", ("schema", f"cannot cast {CANARY}", None), "duckdb: failed (schema); "),
     ],
 )
-def test_a_message_with_words_of_the_service_is_withheld(kind: str, error: tuple[str, str, Any], shown: str) -> None:
+def test_a_message_with_words_of_the_service_is_withheld(kind: str, error: tuple[Any, str, Any], shown: str) -> None:
     task = Task("token", kind, {}, {"result": {"secret": True}})
-    failed = with_secret_result(Outcome.failed(*error[:2], code=error[2], details={"body": CANARY}), task)
+    failed = with_secret_result(Outcome.failed(error[0], error[1], code=error[2], details={"body": CANARY}), task)
     assert failed.error is not None and failed.error.message.startswith(shown)
     assert CANARY not in f"{failed.error.message} {failed.error.details}"
 

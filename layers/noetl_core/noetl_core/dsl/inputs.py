@@ -70,7 +70,7 @@ def _check_name(r: Reader, node: Node, path: tuple[str, ...], declared: Mapping[
         r.report("E205", node, message, "read the credential in a task")
     elif root in LATER and root not in declared and root not in FUNCTIONS:
         message = f"{root} in workload: defaults are rendered once, before the execution begins"
-        r.report("E208", node, message, "defaults may read only workload and execution_id")
+        r.report("E208", node, message, "defaults may read only workload, execution_id and trigger")
 
 
 def _needs(r: Reader, node: Node, leaves: Mapping[Path, Node], declared: Mapping[str, Node]) -> list[Path]:

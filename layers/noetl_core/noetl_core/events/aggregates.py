@@ -47,7 +47,7 @@ class WarningGroup(TypedDict):
     step: NotRequired[str]
     task: NotRequired[str]
     iteration: NotRequired[list[int]]
-    """Indexes of the first iteration, outermost loop first."""
+    """Indexes of the first iteration with this warning, outermost loop first."""
 
 
 class Warnings(TypedDict):

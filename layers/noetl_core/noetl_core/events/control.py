@@ -1,4 +1,4 @@
-"""Payloads of the control stream: the decisions of the control plane, in order.
+"""These are the payloads of the control stream, which holds the decisions of the control plane in their order.
 
 `engine.routing.passes.RoutingPass.emit` omits keys that are None, so optional keys are missing, never null.
 """
@@ -41,7 +41,7 @@ class PlaybookExecutionRequested(TypedDict):
     path: str
     version: int
     digest: str
-    """The playbook to which the execution is pinned."""
+    """The digest of the playbook to which the execution is pinned."""
     payload: NotRequired[dict[str, Any] | None]
     rendered: NotRequired[dict[str, Any] | None]
     """The values of those defaults of the workload that are templates."""
@@ -73,7 +73,7 @@ class WorkflowStarted(TypedDict):
 
     entry: str
     timeout_s: NotRequired[float | None]
-    """The timeout of the execution, if it is an expression."""
+    """The value of the execution's timeout, if the playbook states the timeout as an expression."""
 
 
 class WorkflowFinished(TypedDict):
@@ -162,7 +162,7 @@ class ExecutionRedriven(RedrivenFrom):
     """Runs that need no compensation any more."""
     arcs: NotRequired[list[RepeatedArcs]]
     digest: NotRequired[str]
-    """The new playbook, if the execution continues with another one."""
+    """The digest of the new playbook, if the execution continues with another playbook."""
     version: NotRequired[int]
     rendered: NotRequired[dict[str, Any]]
     by: NotRequired[By | None]
@@ -267,7 +267,7 @@ class NextEvaluated(TypedDict):
 
 
 class StepScheduled(TypedDict):
-    """A step run was opened; its command goes to the pool's queue."""
+    """A step run was opened. Its command goes to the pool's queue, unless a worker has claimed the run (`claim`)."""
 
     run: str
     step: str
@@ -276,7 +276,8 @@ class StepScheduled(TypedDict):
     tokens: list[str]
     timeout_s: NotRequired[float | None]
     deadline_s: NotRequired[float | None]
-    """`timeout_s` and `deadline_s` are the time limits of the run, each only if it is an expression."""
+    """`timeout_s` and `deadline_s` are the values of the run's time limits. Each is present only if the playbook states
+    that limit as an expression."""
     undefined: NotRequired[list[Blank] | None]
     """The undefined names that counted as empty."""
     claim: NotRequired[RunClaim | None]
@@ -297,7 +298,7 @@ class BoundaryRouted(TypedDict):
     undo: NotRequired[bool | None]
     """The step has a compensation, which may have to undo this run."""
     events: NotRequired[int | None]
-    """Envelopes of the run's stream so far."""
+    """The number of events that the run's stream has so far, as readers count them."""
     waits: NotRequired[list[Wait]]
     succeeded: NotRequired[int]
     failed: NotRequired[int]

@@ -1,4 +1,4 @@
-"""Payloads of the control stream about places in limits that executions share (docs/limits.md)."""
+"""These payloads of the control stream concern places in limits that executions share (docs/limits.md)."""
 
 from __future__ import annotations
 

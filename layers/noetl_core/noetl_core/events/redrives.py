@@ -18,10 +18,11 @@ class Rerun(TypedDict, total=False):
     task: str
     """The task from which on everything is run again."""
     visit: int
-    """The visit of that task, counted as in `TaskProcessed`, from which on everything is run again; if left out, the first."""
+    """The first visit of that task that is run again, with everything after it; counted as in `TaskProcessed`. If left out, the
+    first of all."""
     pages: dict[str, str]
-    """With `failed`: for each task that a jump back repeats, the first task of its page. If the repeated task failed, its page
-    is read again from that first task."""
+    """With `failed`: for each task that a jump back repeats, the target of the jump, with which each page begins. If the
+    repeated task failed, its page is read again from that target."""
     ctx: list[str]
     """Writes to these keys are dropped: an operator has set them."""
 
@@ -47,8 +48,8 @@ class CarriedOverLoop(TypedDict):
 
 
 class RemainingStep(TypedDict, total=False):
-    """The values that `steps.<name>` shows for a step with repeated runs. They come from the step's last run that is not
-    repeated. The mapping is empty if there is no such run."""
+    """The values that `steps.<name>` shows for a step of which this redrive repeats runs. They come from the step's last run that
+    is not repeated. The mapping is empty if there is no such run."""
 
     status: str | None
     at: ResultPointer | None

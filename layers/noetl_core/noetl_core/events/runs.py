@@ -197,7 +197,7 @@ class LoopFrameClaimed(TypedDict):
     key_type: NotRequired[str]
     """The type of the keys in the source."""
     repeated: NotRequired[int]
-    """Rows that this loop had already done: they were settled and not run again."""
+    """The number of claimed rows that this loop had done in earlier frames; they were settled and not run again."""
 
 
 class LoopIterationStarted(TypedDict):

@@ -116,7 +116,7 @@ class Wait(TypedDict):
     idempotency_key: NotRequired[str]
     backfill: NotRequired[Occurrence]
     return_step: NotRequired[str]
-    """The step of the child whose result the caller gets."""
+    """The caller gets the result of this step of the child."""
     part: NotRequired[str]
     """The part of the child's result that the task takes."""
     limit: NotRequired[str]
@@ -195,7 +195,7 @@ class ChildRequest(TypedDict):
     backfill: NotRequired[Occurrence]
     """The child's `trigger`."""
     return_step: NotRequired[str]
-    """The step of the child whose result the caller gets."""
+    """The caller gets the result of this step of the child."""
 
 
 MailKind = Literal["timer", "timeout", "heartbeat", "pause", "deadline", "signal", "child"]
@@ -233,7 +233,8 @@ class LoopPlan(TypedDict):
     first: NotRequired[int]
     """Items of the first chunk, if the step run of the loop carried them out itself before it handed over the others."""
     seconds: NotRequired[float]
-    """Seconds that an iteration took in the step run of the loop, before this run handed over the others."""
+    """Mean seconds of an iteration in the step run of the loop, before this run handed over the others. If the processor
+    limited the iterations: mean seconds between the ends of two of them."""
     claim: NotRequired[int]
     """Position of the claim of the worker that stored the slices, unless it was the first worker."""
 

@@ -21,7 +21,10 @@ SHARED: Final[Mapping[str, Key]] = {
         "string",
         "The playbook's file, beside the test file. By default it is NAME.yaml for NAME.test.yaml, or else playbook.yaml.",
     ),
-    "playbooks": Key("array", "Files of further playbooks that the playbook calls; those in its folder need not be listed."),
+    "playbooks": Key(
+        "array",
+        "Files of further playbooks that the tested playbook calls; files in the tested playbook's folder need not be listed.",
+    ),
     "payload": Key("object", "The payload of the request, merged over the workload."),
     "ctx": Key("object", "The initial ctx."),
     "trigger": Key(
@@ -74,7 +77,7 @@ ACT: Final[Mapping[str, Key]] = {
     "heartbeat": Key("boolean", "true: the answerer only reports that it is alive."),
     "reason": Key("string", "The reason to cancel."),
     "compensate": Key("boolean", "true: cancelling runs the compensations."),
-    "at": Key("string", "The status of the execution at which the act happens."),
+    "at": Key("string", "The act waits until the execution has this status."),
     "after": Key("", "How much later the act happens, for example 30m."),
 }
 OUTCOME: Final[Mapping[str, Key]] = {

@@ -10,7 +10,9 @@ from noetl_core.dsl.model import Cursor
 from noetl_core.dsl.numbers import LEASE, QUEUE_WAIT
 
 _CURSOR: Final = Cursor("postgres")
-_SETTLED: Final = Shape("settled", "a mapping of columns or attributes to values, `delete`, or SQL if `claim` is set")
+_SETTLED: Final = Shape(
+    "settled", "a mapping of columns or attributes to values, or the word `delete`; SQL instead if `claim` is set"
+)
 
 OF_TABLE: Final = ("table", "where", "order", "set", "claimed_by", "claimed_until")
 """Fields of a table, for which the engine writes the statements."""
@@ -40,7 +42,7 @@ CURSOR: Final = Block(
     Field(
         "connection",
         Anything("text or a mapping"),
-        "The same as `auth`: a connection string, or the fields of a credential.",
+        "Another name of `auth`: the name of a credential, its fields, or a connection string.",
     ),
     Field("database", Text(), "Another database on the same server.", otherwise="that of the credential"),
     Field("table", Text(), "The table whose rows, or items, are claimed; for PostgreSQL, optionally with its schema."),
@@ -67,7 +69,7 @@ CURSOR: Final = Block(
         default="claimed_until",
     ),
     Field(
-        "claim", Text(), "SQL of your own that claims rows and returns them, instead of `table`.",
+        "claim", Text(), "SQL of your own, instead of `table`: it claims rows and returns them.",
         link="loops.md#claims-of-your-own",
     ),
     Field("renew", Text(), "SQL, with `claim`, that renews the claim of rows and returns the keys of those still claimed."),
@@ -85,6 +87,11 @@ CURSOR: Final = Block(
     Field("filter", Text(), "The filter expression: which items may be claimed.", link="loops.md#items-of-a-table"),
     Field("values", Values(), "Values that `where` and `filter` refer to with a colon: `{n: 1}` defines `:n`."),
     Field("names", Values(), "Attribute names that `where` and `filter` refer to with `#`: `{s: status}` defines `#s`."),
-    Field("region", Text(), "The Region of the DynamoDB table.", otherwise="that of the stack, or of the profile"),
+    Field(
+        "region",
+        Text(),
+        "The Region of the DynamoDB table.",
+        otherwise="on a stack that of the stack, elsewhere that of your AWS profile",
+    ),
     prefix="cursor of ",
 )  # fmt: skip

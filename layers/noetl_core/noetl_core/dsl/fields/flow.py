@@ -261,6 +261,9 @@ STEP_SPEC: Final = Block(
 )
 
 _TIME: Final = "spec.policy.lifecycle.timeout_s"
+_SET_CTX_KEYS: Final = SET._replace(
+    type=Shape("set", "a mapping whose keys begin with `ctx.`"), doc="Another way to write `set_ctx`: `ctx.a: value`."
+)
 _ARGS_OF_STEP: Final = Field(
     "args", Values(), "Defaults for the arguments of the token; the token's own arguments take precedence."
 )
@@ -296,7 +299,7 @@ STEP: Final = Block(
     Field("tool", _PIPELINE, "What the step runs: one tool, or a list of tasks in order.", link="tasks.md"),
     OUTPUT,
     SET_CTX._replace(doc="Values to write to `ctx` when the step has succeeded, before its arcs are evaluated."),
-    SET._replace(doc="Another way to write `set_ctx`: `ctx.a: value`."),
+    _SET_CTX_KEYS,
     Field(
         "compensate",
         Shape("compensation", "a task, a list of tasks, or `{loop, tool}`"),
@@ -343,7 +346,7 @@ ARC: Final = Block(
     ),
     *also(_ARGS_OF_ARC, "input"),
     SET_CTX._replace(doc="Values to write to `ctx` when the arc fires."),
-    SET._replace(doc="Another way to write `set_ctx`: `ctx.a: value`."),
+    _SET_CTX_KEYS,
     Field("spec", Anything("anything"), "Options of the arc. Accepted without effect.", effect=False, label="spec of {}"),
     Field("desc", Prose(), "Describes the arc for readers."),
     legacy={"then": "a guard and its target stand in one arc", "else": "an arc without when comes last"},

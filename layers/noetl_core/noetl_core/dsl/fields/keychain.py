@@ -155,8 +155,8 @@ OAUTH2: Final = Block(
     NAME,
     KIND,
     SCOPE._replace(
-        type=Anything("`local`, `shared` or `global`; any other text means `scopes`"),
-        doc=SCOPE.doc + " Any other text is taken as `scopes`.",
+        type=Anything("`local`, `shared` or `global`; any other text becomes the value of `scopes`"),
+        doc=SCOPE.doc + " Any other text becomes the value of `scopes`.",
         label="",
     ),
     TTL,

@@ -104,7 +104,10 @@ TIMEOUTS: Final = Block(
     "Timeouts in seconds, for tasks and steps without one of their own.",
     "playbook.md#executor",
     Field(
-        "task_s", TIMEOUT, "Seconds that a task may take if nothing closer to it sets a timeout.", otherwise="that of the kind"
+        "task_s",
+        TIMEOUT,
+        "Seconds that a task may take if no timeout is set in the task, in `spec` of its step, or in `executor.spec`.",
+        otherwise="that of the kind",
     ),
     Field("step_s", TIMEOUT, "Seconds that a step run may take if its step sets no `timeout_s`."),
     Field("execution_s", TIMEOUT, "Seconds that the execution may run if `policy.lifecycle.timeout_s` is left out."),
@@ -115,7 +118,7 @@ RESOURCES: Final = Block(
     "resources",
     "Where tasks run.",
     "steps.md#spec-of-a-step",
-    Field("pool", Name("a pool"), "The worker pool. `spec.pool` means the same and takes precedence."),
+    Field("pool", Name("a pool"), "The worker pool. `pool` written directly in this `spec` means the same and takes precedence."),
     Field("memory_mb", Anything("a number"), "Memory in MB. Accepted without effect.", effect=False),
     prefix="resources of ",
 )
@@ -268,7 +271,7 @@ EXECUTOR_SPEC: Final = Block(
     Field(
         "entry_step",
         Text(),
-        "The step that gets the first token.",
+        "The step with which the execution begins: it gets the first token.",
         otherwise="the step called `start`, else the first one",
         link="playbook.md#the-entry-step",
     ),
@@ -375,7 +378,7 @@ ROOT: Final = Block(
     Field(
         "workload",
         Shape("workload", "a mapping of names to values"),
-        "The inputs with their defaults. A request's payload is merged over them; they never change afterwards.",
+        "The inputs with their defaults. A request's payload is merged over the defaults; the inputs never change afterwards.",
         link="playbook.md#workload-the-inputs",
     ),
     Field(

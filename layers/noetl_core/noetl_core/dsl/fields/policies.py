@@ -35,7 +35,7 @@ SET_ITER: Final = Field(
 SET_CTX: Final = Field(
     "set_ctx",
     Values(),
-    "Values to write to `ctx`, which other steps see once this run has ended.",
+    "Values to write to `ctx`, which other steps see once this run of the step has ended.",
     link="names.md#writing-iter-and-ctx",
 )
 SET: Final = Field(
@@ -93,7 +93,7 @@ THEN: Final = Block(
     Field(
         "attempts",
         ATTEMPTS,
-        "For `retry`: the maximum number of executions of the task, including the first.",
+        "For `retry`: the maximum number of attempts of the task, including the first.",
         default=_THEN.attempts,
         link="policies.md#retry",
     ),

@@ -37,7 +37,7 @@ CONCURRENCY: Final = Block(
     Field(
         "key",
         Text(),
-        "The name of the limit: all playbooks, or steps, with the same key share it.",
+        "The name of the limit: all playbooks and steps with the same key share it.",
         required=True,
     ),
     Field("max", CONCURRENT, "How many executions, or step runs, may be in progress at the same time.", required=True),

@@ -36,8 +36,8 @@ SCRIPT: Final = Block(
     Field(
         "source",
         Anything("`file`, `s3` or `http`"),
-        "Where the file is. A file beside the playbook, unless it is hidden, is registered with the playbook. The worker"
-        " fetches a file from S3 or over HTTP.",
+        "Where the file is. A file beside the playbook is registered with the playbook, unless a part of the file's path begins"
+        " with a dot. The worker fetches a file from S3 or over HTTP.",
         otherwise="by `uri`",
         label="source of {}",
     ),

@@ -66,7 +66,7 @@ def _flow(lint: Lint, step: Step, tasks: Sequence[Task]) -> None:
                 stack.append(target)
     for i, task in enumerate(tasks):
         if i not in reached and task.label is None:
-            message = f"{called(task)} never runs: no task before it goes on to it, and none jumps to it"
+            message = f"{called(task)} never runs: every task before it jumps or ends the pipeline, and no task jumps to it"
             lint.report("W513", lint.at(task.path, "name"), message, "jump to it, or remove it")
     for i in range(1, len(tasks)):
         if i - 1 in reached and i in on_ok[i - 1] and _is_error_branch(lint.guards, tasks, i, reached):
@@ -98,7 +98,7 @@ def _endless(lint: Lint, step: Step, tasks: Sequence[Task]) -> None:
             f'the tasks of step "{step.name}" never end: {called(tasks[last])} jumps back',
         )
         lint.report(
-            "W519", where, message + ", whatever happens", "give the jump a condition, or another rule a way out: do: break"
+            "W519", where, message + ", whatever happens", "give the jump a condition, or write do: break in a rule before it"
         )
 
 

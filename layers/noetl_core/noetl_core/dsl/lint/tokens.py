@@ -179,7 +179,7 @@ def meetings(lint: Lint, net: Net) -> None:
             if _both(net, fork, i, a, b):
                 reported.add(i)
                 message = f'step "{step.name}" runs once for each branch of step "{net.steps[fork].name}" that leads to it'
-                lint.report("W511", lint.step_name(step.path), message, "spec.join: all runs it once, when all have come")
+                lint.report("W511", lint.step_name(step.path), message, "write spec.join: all to run it once, after all of them")
                 break
 
 

@@ -33,7 +33,8 @@ def unused(lint: Lint, known: frozenset[str], suggest: Callable[[str, frozenset[
         if key not in read and not key.startswith("x-") and not _shared(node):
             message = f"nothing reads workload.{key}"
             near = suggest(key, frozenset(name for name in read if name not in known))
-            lint.report("W516", (workload, key), message, near or "remove it, or read it")
+            hint = f"templates read a similar name: {near}" if near else "remove it, or read it"
+            lint.report("W516", (workload, key), message, hint)
 
 
 def _shared(node: Node) -> bool:

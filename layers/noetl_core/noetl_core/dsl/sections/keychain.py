@@ -153,7 +153,7 @@ def _check_templates(r: Reader, item: Node, declared: set[str]) -> None:
             r.report("E208", scalar, message, f"move {path[1]} up")
         elif root in LATER and root not in FUNCTIONS:
             message = f"{root} in the keychain: credentials are resolved before tasks run"
-            r.report("E208", scalar, message, "the keychain reads only workload, execution_id and the entries above")
+            r.report("E208", scalar, message, "the keychain may read only workload, execution_id, trigger and the entries above")
 
 
 def _later(r: Reader, item: Node, name: str) -> bool:

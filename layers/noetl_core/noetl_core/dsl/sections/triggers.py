@@ -131,7 +131,7 @@ def _check_payload(r: Reader, payload: Node | None, what: str) -> None:
                 message = f"{'.'.join(read.path)} in payload of {what}: the control plane holds no secrets"
                 r.report("E205", node, message, "read the credential in a task")
             elif root != ROOT and root not in FUNCTIONS:
-                message = f"{root} in payload of {what}: it is rendered before there is an execution"
+                message = f"{root} in payload of {what}: the payload is rendered before there is an execution"
                 r.report("E208", node, message, "a payload reads only trigger")
 
 

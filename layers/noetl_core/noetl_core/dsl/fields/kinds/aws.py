@@ -16,7 +16,8 @@ def _action(names: str, default: str, doc: str) -> tuple[Field, ...]:
     return also(Field("action", Choice(tuple(names.split()), template=True), doc, default=default), "operation")
 
 
-_REGION: Final = Field("region", TEXT, "The Region of the resource.", otherwise="that of the stack, or of the profile")
+_OWN_REGION: Final = "on a stack that of the stack, elsewhere that of your AWS profile"
+_REGION: Final = Field("region", TEXT, "The Region of the resource.", otherwise=_OWN_REGION)
 _ADDRESSES: Final = Anything("an address, or a list of addresses")
 _ONE_ITEM: Final = (words("table"), words("key"))
 
@@ -91,7 +92,7 @@ KINDS: Final[dict[str, KindSpec]] = {
             Field("text", TEXT, "The mail as text."),
             Field("html", TEXT, "The mail as HTML."),
             Field("attachments", Anything("a list"), "Files: mappings with `name`, `data`, `format` and `content_type`."),
-            Field("region", TEXT, "The Region of SES.", otherwise="that of the stack, or of the profile"),
+            Field("region", TEXT, "The Region of SES.", otherwise=_OWN_REGION),
         ),
         (),
         "../tools/email.md",
@@ -201,7 +202,7 @@ KINDS: Final[dict[str, KindSpec]] = {
                 "method", Choice(("get", "put"), template=True), "The method of the URL that `presign` creates.", default="get"
             ),
             Field("expires", Duration(PRESIGNED), "How long the URL that `presign` creates is valid.", default=3600),
-            Field("region", TEXT, "The Region of the bucket.", otherwise="that of the stack, or of the profile"),
+            Field("region", TEXT, "The Region of the bucket.", otherwise=_OWN_REGION),
         ),
         (
             Field("max_value_bytes", BYTES, "Maximum bytes of an object that is read as a value.", default=64 * 1024 * 1024),

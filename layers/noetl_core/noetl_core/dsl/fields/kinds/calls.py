@@ -97,10 +97,16 @@ KINDS: Final[dict[str, KindSpec]] = {
             Field(
                 "libs",
                 Shape("libraries", "a mapping of names to modules", template=True),
-                "What the program imports: `st: statistics` is `import statistics as st`. A list imports each module by its"
-                " name.",
+                "What the program imports: `st: statistics` is `import statistics as st`. A list may take the place of the"
+                " mapping; it imports each module by its name.",
             ),
-            Field("entry", TEXT, "The function whose return value is the result.", default="main"),
+            Field(
+                "entry",
+                TEXT,
+                "The function whose return value is the result, unless the program itself returns. If `entry` is given, the"
+                " variable `result` does not count.",
+                default="main",
+            ),
         ),
         (
             Field("memory_mb", Anything("a number of MB"), "Memory that the process may use.", default=1024),
@@ -156,7 +162,7 @@ KINDS: Final[dict[str, KindSpec]] = {
             Field(
                 "action",
                 Choice(("result", "run", "status", "submit"), template=True),
-                "What to do: run a circuit at once, or submit it and query it later.",
+                "What to do: run a circuit and return its result, or submit it as a job, whose status and result are read later.",
                 default="run",
             ),
             Field("backend", TEXT, "Where the circuit runs.", default="simulator"),

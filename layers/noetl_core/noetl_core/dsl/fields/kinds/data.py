@@ -69,7 +69,7 @@ COPY: Final = Block(
         otherwise="by the reference, or its extension",
     ),
     Field(
-        "header", FLAG, "Copying CSV in: false means that the first line is data; then `columns` names the fields.", default=True
+        "header", FLAG, "For copying from CSV: if false, the first line is data, and `columns` names the fields.", default=True
     ),
     Field("delimiter", TEXT, "Copying CSV in: the field separator.", default=","),
     Field("query", TEXT, "Copying out: the SQL whose rows are written."),
@@ -223,7 +223,7 @@ KINDS: Final[dict[str, KindSpec]] = {
             Field(
                 "connection",
                 Anything("text or a mapping"),
-                "The same as `auth`: a connection string, or the fields of a credential.",
+                "Another name of `auth`: the name of a credential, its fields, or a connection string.",
             ),
             Field("database", TEXT, "Another database on the same server.", otherwise="that of the credential"),
             Field("rows", Anything("a list"), "Runs the one command for each of these rows."),
@@ -304,7 +304,7 @@ KINDS: Final[dict[str, KindSpec]] = {
             Field(
                 "key",
                 TEXT,
-                "The name of the object below the execution.",
+                "The name of the object, relative to the execution's own prefix in the store.",
                 otherwise="derived from the task run, so that a retry writes the same object",
             ),
             Field(
@@ -369,7 +369,7 @@ KINDS: Final[dict[str, KindSpec]] = {
                 ),
                 "operation",
             ),
-            Field("key", TEXT, "The name of the artifact, shared by all playbooks."),
+            Field("key", TEXT, "The name of the artifact; in all playbooks it means the same artifact."),
             Field("data", Anything("any value"), "What `put` stores; a reference is copied as it is.", references=True),
             Field("version", TEXT, "The id of the execution that stored the artifact.", otherwise="the one that stored it last"),
             Field(

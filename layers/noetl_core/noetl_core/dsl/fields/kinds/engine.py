@@ -32,7 +32,7 @@ KINDS: Final[dict[str, KindSpec]] = {
             Field(
                 "return_step",
                 TEXT,
-                "The step of the child whose result is returned.",
+                "The task returns the result of this step of the child.",
                 otherwise="the result of the child",
                 link="migrate.md#sub-playbooks",
             ),
@@ -100,7 +100,7 @@ KINDS: Final[dict[str, KindSpec]] = {
     ),
     "workbook": KindSpec(
         (
-            Field("task", TEXT, "The entry of the workbook to run.", otherwise="the one with the name of the task"),
+            Field("task", TEXT, "The entry of the workbook to run.", otherwise="the entry whose name is the task's own `name`"),
             Field("args", Anything("a mapping"), "Values that are merged over the `args` of the entry."),
         ),
         (),

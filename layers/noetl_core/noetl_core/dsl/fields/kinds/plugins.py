@@ -67,8 +67,8 @@ KINDS: Final[dict[str, KindSpec]] = {
             Field(
                 "container",
                 TEXT,
-                "The container whose exit code counts. `command` and `env` apply to this container.",
-                otherwise="the only container of the ECS task, else the first whose exit code is not 0",
+                "The container whose exit code counts. `command` and `env` apply to this container, and require this field.",
+                otherwise="all containers count; the exit code is the first that is not 0, else 0",
             ),
             Field("command", Anything("a list of words"), "Replaces the command of the container."),
             Field(
