@@ -310,9 +310,9 @@ class BoundaryRouted(TypedDict):
     result: NotRequired[Any]
     """The result of a chunk, if it is small."""
     aggregates: NotRequired[Aggregates | None]
-    """The totals of retries and iterations that the boundary contains."""
+    """The numbers of retries and iterations up to this boundary."""
     asked: NotRequired[bool | None]
-    """The boundary was routed at the request of its worker. When the wake of the stream comes later, nothing is sent again."""
+    """The boundary was routed at the request of its worker. Nothing is sent again when the stream wakes the router later."""
 
 
 class StepDone(TypedDict):
