@@ -176,7 +176,7 @@ def test_each_login_method_passes_its_fields_to_the_connection(
         ({**LOGIN, "account": "evil.example.org/"}, "`account`"),
         ({**LOGIN, "account": "a@b"}, "`account`"),
         ({**LOGIN, "host": "10.0.0.1"}, "an unknown field `host`"),
-        ({**LOGIN, "protocol": "http"}, "a field `protocol`"),
+        ({**LOGIN, "protocol": "http"}, "an unknown field `protocol`"),
         ({**LOGIN, "authenticator": "https://idp.example.org"}, "`authenticator`"),
         ({**LOGIN, "authenticator": "externalbrowser"}, "`authenticator`"),
         ({**LOGIN, "token": "t"}, "one of `password`"),
