@@ -94,13 +94,16 @@ def replay(
         if playbook is not None and seq == 0:
             recorded, decided = _undated(recorded), _undated(decided)
         unread = _take_unread(known)
+        same = recorded == decided and playbook is None
+        if playbook is None:
+            decided = in_recorded_words(decided, recorded)
         if recorded != decided and unread and playbook is None:
             missing.append(Missing(seq, unread))
         elif recorded != decided:
             differences.append(Difference(seq, recorded, decided))
             if playbook is not None:
                 break
-        before.passed(decision.state if recorded == decided and playbook is None else None)
+        before.passed(decision.state if same else None)
         if until is not None and control.clock.now() > until:
             break
     return Replay(seq - after, tuple(differences), seq, seq + 1 >= len(commits), tuple(missing))
@@ -247,6 +250,29 @@ def _as_known_then(decided: tuple[dict[str, Any], ...], recorded: tuple[dict[str
         {**e, "data": {k: v for k, v in e["data"].items() if k in old["data"] or k not in ADDED.get(e["name"], ())}}
         for e, old in zip(decided, recorded, strict=True)
     )
+
+
+def in_recorded_words(decided: tuple[dict[str, Any], ...], recorded: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], ...]:
+    """Return the decided events with the recorded texts for people: messages of errors, and reasons. A newer version may word
+    them differently. Kinds, codes and everything else stay as decided."""
+    if len(decided) != len(recorded):
+        return decided
+    return tuple(
+        {**new, "data": {k: _worded(v, old["data"].get(k)) if k in _WORDED else v for k, v in new["data"].items()}}
+        for new, old in zip(decided, recorded, strict=True)
+    )
+
+
+_WORDED = frozenset({"error", "reason"})
+"""Keys of events whose values have texts for people."""
+
+
+def _worded(decided: Any, recorded: Any) -> Any:
+    if isinstance(decided, str) and isinstance(recorded, str):
+        return recorded
+    if isinstance(decided, dict) and isinstance(recorded, dict) and "message" in decided and "message" in recorded:
+        return {**decided, "message": recorded["message"]}
+    return decided
 
 
 def _undated(events: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], ...]:
