@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -111,6 +112,26 @@ def test_a_tool_gets_secrets_opened_and_its_answer_is_without_them(asked: Callab
         Answers(echoes), ToolCall("odd", {"token": Secret("s3cr3t-value")}, log=lambda line, _="": logged.append(line))
     )
     assert got == ["s3cr3t-value"] and outcome.result == {"echo": "***"} and logged == ["sent ***"]
+
+
+@pytest.mark.parametrize(
+    ("secret", "returned", "shown"),
+    [
+        ({"t": "s3cr3t-value", "b": "x"}, lambda s: s, "***"),
+        ({"t": "s3cr3t-value", "b": "x"}, lambda s: {"all": [s], "n": 1}, {"all": ["***"], "n": 1}),
+        ([1, 2, 3], lambda s: {"list": s}, {"list": "***"}),
+        ({"page": {"id": 7}}, lambda s: s["page"], {"id": 7}),
+        ({}, lambda s: s, {}),
+        ([], lambda s: [s, []], [[], []]),
+    ],
+)
+def test_a_secret_that_is_returned_as_a_whole_is_hidden_with_its_short_parts(
+    asked: Callable[[Answers, ToolCall], Outcome], secret: Any, returned: Callable[[Any], Any], shown: Any
+) -> None:
+    def echoes(call: ToolCall) -> Outcome:
+        return Outcome.ok(returned(json.loads(json.dumps(call.inputs["token"]))))
+
+    assert asked(Answers(echoes), ToolCall("odd", {"token": Secret(secret)})).result == shown
 
 
 def test_a_tool_that_stores_its_inputs_refuses_secrets(asked: Callable[[Answers, ToolCall], Outcome]) -> None:

@@ -57,14 +57,19 @@ class Scrubber:
         self._long: dict[str, Shape] = {}
         self._blocks: list[str] = []
         """Texts one of which a long value must contain to need masking."""
+        self._wholes: list[Any] = []
+        """Secret objects and lists. One that comes back whole is masked whole: its short parts would not be found."""
 
     def __bool__(self) -> bool:
-        return bool(self._short or self._long)
+        return bool(self._short or self._long or self._wholes)
 
     def learn_secrets(self, value: Any) -> None:
         """Mask every `Secret` in `value` from now on."""
         if isinstance(value, Secret):
-            self.learn(reveal(value))
+            opened = reveal(value)
+            self.learn(opened)
+            if opened and isinstance(opened, Mapping | list):
+                self._wholes.append(opened)
             for read in value.made_of:
                 self.learn(reveal(read))
         elif isinstance(value, Mapping):
@@ -199,8 +204,11 @@ class Scrubber:
         """Return `value` with every known secret masked, also in keys; `Secret` values stay wrapped."""
         if isinstance(value, str):
             return self.data(value)
-        if isinstance(value, Mapping | list | tuple) and not self._may_be_in(value):
-            return value
+        if isinstance(value, Mapping | list | tuple):
+            if not self._may_be_in(value):
+                return value
+            if value in self._wholes:
+                return MASK
         if isinstance(value, Mapping):
             return {self.data(k) if isinstance(k, str) else k: self.value(v) for k, v in value.items()}
         if isinstance(value, list | tuple):
@@ -214,6 +222,8 @@ class Scrubber:
     def _may_be_in(self, value: Any) -> bool:
         """Return False if `value` certainly contains no secret. All its texts are tested together, which is fast for pages of
         rows."""
+        if self._wholes and any(part in self._wholes for part in _containers(value)):
+            return True
         text = "\0".join(_texts(value))
         low = lowered(text)
         return any(block in low for block in self._blocks) or any(secret in text for secret in self._short)
@@ -265,6 +275,16 @@ def _spelling(items: Sequence[Any]) -> str:
     if kinds == {str}:
         return "".join(items)
     return "".join(map(chr, items)) if kinds == {int} and min(items) > 0 and max(items) < 0x110000 else ""
+
+
+def _containers(value: Any) -> Iterator[Any]:
+    """Yield `value` and every object and list in it."""
+    stack = [value]
+    while stack:
+        one = stack.pop()
+        yield one
+        parts = one.values() if isinstance(one, Mapping) else one
+        stack.extend(part for part in parts if isinstance(part, Mapping | list | tuple))
 
 
 def _texts(value: Any) -> Iterator[str]:
