@@ -1,4 +1,4 @@
-"""The tasks of a step: their possible order, and the writes of parallel iterations."""
+"""The tasks of a step: their possible order, their timeouts, and the writes of parallel iterations."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from noetl_core.dsl.kinds import WAITING_KINDS
+from noetl_core.dsl.kinds import KINDS, PLUGINS, WAITING_KINDS
 from noetl_core.dsl.lint.context import Lint, called
 from noetl_core.dsl.lint.graph import components, is_cycle, reachable
 from noetl_core.dsl.lint.guards import UNDEFINED, Facts, Guards
@@ -26,7 +26,14 @@ _SAME_FOR_ALL: Final = frozenset({"workload", "args", "steps", "execution_id", "
 """Names that are the same in every iteration of a loop."""
 
 
+LONGEST_INVOCATION_S: Final = 900
+"""The longest that AWS lets an invocation of Lambda run."""
+_WITHIN_ONE: Final = KINDS.keys() - WAITING_KINDS - PLUGINS.keys() - {"transfer"}
+"""Kinds whose work cannot continue after an invocation."""
+
+
 def pipelines(lint: Lint) -> None:
+    _timeouts(lint)
     for step in lint.playbook.steps:
         for tasks in (step.tasks, step.compensate):
             if len(tasks) > 1:
@@ -34,6 +41,23 @@ def pipelines(lint: Lint) -> None:
             _endless(lint, step, tasks)
         if step.loop is not None:
             _races(lint, step, step.loop)
+
+
+def _timeouts(lint: Lint) -> None:
+    """W535: a literal timeout above `LONGEST_INVOCATION_S`. One that tasks inherit is reported at the first of them."""
+    inherited = False
+    for task in lint.playbook.all_tasks:
+        limit, own = task.timeout_s, lint.at(task.path).get("spec")
+        if task.kind not in _WITHIN_ONE or not isinstance(limit, int | float) or limit <= LONGEST_INVOCATION_S:
+            continue
+        where = None if own is None else own.get("timeout") or own.get("timeout_s")
+        if where is None and inherited:
+            continue
+        inherited = inherited or where is None
+        ends = f"an invocation of a stack's worker ends after {LONGEST_INVOCATION_S} s"
+        message = f"{called(task)} may run for {limit:,g} s, but {ends}"
+        hint = "poll the service that does the work, use kind: container, or divide the work among iterations"
+        lint.report("W535", where or lint.at(task.path, "name"), message, hint)
 
 
 def outcomes(guards: Guards, task: Task, facts: Facts) -> Iterator[Then]:

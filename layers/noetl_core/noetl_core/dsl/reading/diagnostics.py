@@ -105,6 +105,7 @@ CODES: Final[dict[str, str]] = {
     "W532": "a payload that the called playbook does not take",
     "W533": "a part of a response that is read in two ways",
     "W534": "syntax of another language",
+    "W535": "a timeout that a stack cannot keep",
 }
 """Every code with its subject."""
 
