@@ -60,7 +60,7 @@ def test_a_range_within_the_limit_or_of_unknown_length_is_not_reported(collectio
 
 def test_a_loop_over_a_list_above_the_limit_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     assert LOOP_ITEMS == 1_000_000
-    monkeypatch.setattr("noetl_core.dsl.lint.shared_limits.LOOP_ITEMS", 3)
+    monkeypatch.setattr("noetl_core.dsl.lint.long_loops.LOOP_ITEMS", 3)
     assert found("[1, 2, 3]") == []
     (said,) = found("[1, 2, 3, 4]")
     assert "has 4 items" in said

@@ -3,7 +3,7 @@
 `lint` examines a valid playbook; `without_ignored` removes what the author has silenced. Pure, and nearly linear in the size of
 the playbook. `graph` has the algorithms, `guards` decides about conditions without running them, `net` has the steps and arcs
 with the facts known about them, `context` is shared by the rules, `ignore` reads the comments of authors. The rules are in
-`reach`, `tokens`, `admission`, `pipelines`, `rules`, `shared_limits`, `names` (with `results`, `unused`, and `typed` over the
+`reach`, `tokens`, `admission`, `pipelines`, `rules`, `long_loops`, `names` (with `results`, `unused`, and `typed` over the
 `shapes` of values), `programs`, `urls`, `sql` (with `sql_text`), `foreign`, `children` and `secrets`.
 
 Every code has a page, docs/language/lint/<code>.md, whose examples are its tests. A rule reports nothing when it
@@ -21,6 +21,7 @@ from noetl_core.dsl.lint.foreign import foreign
 from noetl_core.dsl.lint.graph import OverBudget
 from noetl_core.dsl.lint.guards import Guards
 from noetl_core.dsl.lint.ignore import without_ignored
+from noetl_core.dsl.lint.long_loops import loops
 from noetl_core.dsl.lint.names import names
 from noetl_core.dsl.lint.net import Net
 from noetl_core.dsl.lint.pipelines import pipelines
@@ -28,7 +29,6 @@ from noetl_core.dsl.lint.programs import programs
 from noetl_core.dsl.lint.reach import dead_arcs, unreachable_steps
 from noetl_core.dsl.lint.rules import policies
 from noetl_core.dsl.lint.secrets import secrets
-from noetl_core.dsl.lint.shared_limits import loops
 from noetl_core.dsl.lint.sql import statements
 from noetl_core.dsl.lint.tokens import growth, joins, meetings
 from noetl_core.dsl.lint.unused import unused_credentials
