@@ -167,7 +167,7 @@ def _then(c: Context, body: Map, parallel: bool) -> Map:
     if isinstance(backoff, Scalar) and backoff.value == "fixed":
         body.put("backoff", "none")
     if isinstance(directive := body.get("do"), Scalar) and directive.value == "retry" and body.entry("attempts") is None:
-        c.warn(directive, "retry without attempts: v10 runs a task 3 times", "write attempts")
+        c.warn(directive, "retry without attempts: in v10, such a task runs 3 times at most", "write attempts")
     shared = body.entry("set_shared")
     if shared is not None:
         if parallel:

@@ -96,7 +96,7 @@ CODES: Final[dict[str, str]] = {
     "W523": "a template in the code of a task",
     "W524": "a namespace that only templates have, in the code of a task",
     "W525": "a rule that never matches",
-    "W526": "a name that a program does not have",
+    "W526": "a name that the code of a task does not have",
     "W527": "an import without a requirement",
     "W528": "a URL that cannot be requested",
     "W529": "SQL that does not parse",
