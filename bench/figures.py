@@ -23,7 +23,7 @@ class NotMeasured(Exception):
 @dataclass(frozen=True, slots=True)
 class Figure:
     """A measured number. `budget` None: for information. `better` says which side of the budget is good. `note` describes the
-    figure, where its name and the rules above the table (docs/operating.md) do not."""
+    figure, where its name and the rules above the table (docs/performance.md) do not."""
 
     name: str
     unit: str

@@ -3,7 +3,7 @@
 Prints every figure beside its budget as the median of N, and writes the same as JSON. A figure is for reading: the exit code is 0
 whether or not budgets are kept, unless `--check` asks for 1 where one is missed. A part that cannot be measured on this machine
 is named at the end with its reason, and the exit code is 1. `--docs` puts the figures that have a budget into the table of
-docs/operating.md, if all parts were measured. `--profile` adds where the local runner's time goes.
+docs/performance.md, if all parts were measured. `--profile` adds where the local runner's time goes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bench.figures import Figure, NotMeasured, print_table, write_docs, write_js
 
 ROOT = Path(__file__).parents[1]
 DEFAULT_JSON = ROOT / "build" / "bench.json"
-DOCS = ROOT / "docs" / "operating.md"
+DOCS = ROOT / "docs" / "performance.md"
 
 
 def _local(times: int) -> list[Figure]:

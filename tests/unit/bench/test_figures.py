@@ -29,6 +29,6 @@ def test_the_docs_table_is_replaced_between_its_marks(tmp_path: Path) -> None:
     )
 
 
-def test_the_operating_page_has_the_marks() -> None:
-    text = (Path(__file__).parents[3] / "docs" / "operating.md").read_text()
+def test_the_page_of_performance_has_the_marks() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "performance.md").read_text()
     assert all(text.count(mark) == 1 for mark in DOCS_MARKS)
