@@ -45,6 +45,16 @@ def test_a_record_that_does_not_read_leaves_the_others_of_its_batch_alone(router
     assert bad in [due.execution_id for due in control.index.due(control.clock.now())]
 
 
+def test_the_metrics_count_executions_that_failed(router: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    good = ended()
+    bad = ended(f"{HELLO}  next: {{arcs: [{{step: bye, when: '{{{{ 1 / 0 }}}}'}}]}}\n- step: bye\n  tool: {{kind: noop}}\n")
+    router.handler({"Records": records()}, Context())
+    control = control_wiring.control()
+    assert (control.load(good).status, control.load(bad).status) == ("completed", "failed")
+    sent = [json.loads(line) for line in capsys.readouterr().out.splitlines() if '"CloudWatchMetrics"' in line]
+    assert [metrics["ExecutionsFailed"] for metrics in sent if "ExecutionsFailed" in metrics] == [[1.0]]
+
+
 def before_commits(do: Callable[[str], object]) -> None:
     """Let the control plane do something, with the execution's id, before each commit that routes."""
     control = control_wiring.control()

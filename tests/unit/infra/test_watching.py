@@ -33,8 +33,9 @@ def watched_at_all(**parameters: str) -> set[tuple[str, str, str]]:
 
 
 def emitted(name: str) -> bool:
-    """Return whether a function's source adds this metric. Names made of a prefix and a word are searched for by their parts."""
-    texts = "".join(p.read_text() for p in (ROOT / "functions").glob("*/app.py"))
+    """Return whether the functions add this metric. Names made of a prefix and a word are searched for by their parts."""
+    shared = ROOT / "layers/noetl_core/noetl_core/runtime/control_wiring.py"
+    texts = "".join(p.read_text() for p in (*(ROOT / "functions").glob("*/app.py"), shared))
     if f'"{name}"' in texts:
         return True
     return name.startswith("Sweep") and f'"{name.removeprefix("Sweep").lower()}"' in texts

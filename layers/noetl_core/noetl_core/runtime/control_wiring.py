@@ -65,7 +65,7 @@ def control() -> Control:
         limits=SharedLimits(DynamoLimitPlaces(catalog), DynamoRateLimits(catalog)),
         retention_s=int(os.environ.get("RETENTION_S", RETENTION_S)),
         callback_key=callback_key(),
-        on_end=_count_warnings,
+        on_end=count_end,
         strict=os.environ.get("STRICT") == "true",
         on_failure=default_handler(os.environ.get("ON_FAILURE", "")),
         link=os.environ.get("EXECUTION_LINK", ""),
@@ -87,10 +87,12 @@ def control_until(deadline: Deadline) -> Iterator[Control]:
         yield control().within(deadline)
 
 
-def _count_warnings(state: State) -> None:
-    """Add the warnings of an ended execution to the metrics of the function."""
+def count_end(state: State) -> None:
+    """Add the failure and the warnings of an ended execution to the metrics of the function."""
+    metrics = Metrics()  # the counts of all instances of a process are one set
+    if state.status == "failed":
+        metrics.add_metric("ExecutionsFailed", MetricUnit.Count, 1)
     if count := count_of(state):
-        metrics = Metrics()  # the counts of all instances of a process are one set
         metrics.add_metric("Warnings", MetricUnit.Count, count)
         metrics.add_metric("ExecutionsWithWarnings", MetricUnit.Count, 1)
 
