@@ -51,7 +51,7 @@ class WarningGroup(TypedDict):
 
 
 class Warnings(TypedDict):
-    """The errors and anomalies that made nothing fail."""
+    """The errors and anomalies that did not fail the execution."""
 
     count: int
     groups: list[WarningGroup]
