@@ -224,8 +224,8 @@ def units(load: Load) -> Units:
         sqs_requests=counted.QUEUE_REQUESTS * load.steps,
     )
     taken.invoked(1, counted.ADMIT_MS, ADMIT_MB)
-    taken.invoked(load.steps, WORKER_MS + load.task_ms, WORKER_MB)
-    taken.invoked(load.steps, ROUTER_MS, ROUTER_MB)
+    taken.invoked(load.steps, load.steps * (WORKER_MS + load.task_ms), WORKER_MB)
+    taken.invoked(load.steps, load.steps * ROUTER_MS, ROUTER_MB)
     return taken
 
 

@@ -139,6 +139,11 @@ def test_the_model_and_the_cost_of_an_execution_agree(steps: int) -> None:
     assert units(Load(steps=steps)).dynamodb_write_units == log_units(Load(steps=steps)) + counted.CATALOG
 
 
+def test_each_step_takes_the_same_time_of_lambda() -> None:
+    one, two, ten = (units(Load(steps=n)).lambda_gb_seconds for n in (1, 2, 10))
+    assert ten - one == pytest.approx(9 * (two - one))
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("kind", list(counted.ITERATIONS))
 def test_the_capacity_of_an_iteration_matches_the_model(kind: str) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -16,12 +18,16 @@ from botocore.awsrequest import AWSPreparedRequest
 
 from noetl_core.adapters.aws.clients import client
 from noetl_core.control.admit import StartRequest, admit
+from noetl_core.dsl.lint.pipelines import LONGEST_INVOCATION_S
 from noetl_core.engine.records import Command, StreamId
 from noetl_core.ports import Gate
 from noetl_core.runtime import control_wiring, worker_wiring
+from noetl_core.worker.activation import MARGIN_S
 from noetl_core.worker.claiming.handled import Handled
 from noetl_core.worker.turns import Share, Turn, Turns
 from tests.unit.functions.conftest import Context, Function
+
+DOCS = Path(__file__).parents[3] / "docs"
 
 NOOP = """
 apiVersion: noetl.io/v2
@@ -291,3 +297,9 @@ def test_a_closed_gate_in_a_batch_stops_its_execution_alone(worker: ModuleType) 
     control_wiring.control().gates.set_gate(executions[2], Gate("stop"))
     assert worker.handler(batch(), Context()) == {"batchItemFailures": []}
     assert ended(executions) == set(executions[:2])
+
+
+def test_the_manual_states_the_longest_time_of_a_task(function: Function) -> None:
+    longest = LONGEST_INVOCATION_S - function("worker").SPARE_MS / 1000 - MARGIN_S
+    for page in ("operating.md", "language/steps.md", "language/lint/W535.md"):
+        assert re.search(rf"\b{longest:g} s", (DOCS / page).read_text()), page
