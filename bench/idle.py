@@ -60,7 +60,7 @@ def rows(template: Mapping[str, Mapping[str, Mapping[str, object]]]) -> list[tup
         ("CloudWatch dashboard", f"{dashboards}", dashboards * PRICES["dashboard"]),
         ("metrics that each sweep sends", f"{SWEEP['metrics']:.0f}", SWEEP["metrics"] * PRICES["metric"]),
         ("alarms", f"{alarms}", alarms * PRICES["alarm"]),
-        ("KMS key (added to this price: $1 in its second year, $2 from its third on)", f"{keys}", keys * PRICES["key"]),
+        ("KMS key in its first year ($1 more in the second, $2 more from the third on)", f"{keys}", keys * PRICES["key"]),
         ("SQS requests: Lambda polls", f"{queues} queues, {polls:,.0f}", polls * PRICES["sqs"]),
         ("secret that signs", f"{secrets}", secrets * PRICES["secret"]),
         ("X-Ray traces of sweeps", f"{MINUTES:,}", MINUTES * PRICES["trace"]),

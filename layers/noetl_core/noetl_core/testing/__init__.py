@@ -1,4 +1,4 @@
-"""Tests playbooks in this process, in memory and in virtual time, without touching the world (docs/testing.md).
+"""Tests playbooks in the process of the caller, in memory and in virtual time, without touching the world (docs/testing.md).
 
 * `program` has `run`, for tests in Python; the fixture `noetl` of pytest calls it.
 * `files` reads test files, whose keys `fields` declares and whose names `expectations` checks; `suite` runs their cases and
