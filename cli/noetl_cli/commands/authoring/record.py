@@ -37,7 +37,7 @@ def record(
     on: On = None,
     store: Store = None,
 ) -> None:
-    """Make a test of an execution, with the answers that its tasks got, and check that it replays."""
+    """Make a test from an execution, with the answers that its tasks got, and check that the test replays it."""
     from noetl_core.testing.files import SUFFIX  # 350 ms: needed only to record
 
     with execution(id, on, store) as (where, id):
