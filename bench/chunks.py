@@ -207,7 +207,7 @@ def _places(store: Path, execution_id: str, chunks: int, times: int) -> list[Fig
         )
         for title, asks in (
             (
-                "the state just after an event",
+                "reading the state just after an event",
                 [lambda c, event=event: executions.state_at(c, execution_id, event) for event in ids],
             ),
             (

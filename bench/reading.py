@@ -76,7 +76,7 @@ def _routed(times: int) -> list[Figure]:
         for title, asks in (
             ("events from a number", [_events_at(str(place)) for place in places]),
             ("events from an event", [_events_at(event) for event in ids]),
-            ("the state just after an event", [_state_at(event) for event in ids]),
+            ("reading the state just after an event", [_state_at(event) for event in ids]),
         ):
             asked = tuple(_fresh_ms(store, execution_id, ask) for ask in asks)
             out.append(Figure(f"  {title}, {name}", "ms", asked, SEEK_MS, note="processor time"))
