@@ -51,9 +51,7 @@ QUEUE_IN_FLIGHT = Limit(
 QUEUE_BATCH = Limit(
     "messages of a request", 10, "messages", f"{DOCS}/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html"
 )
-POLLERS_AT_FIRST = Limit(
-    "batches of a queue that Lambda processes at once at first", 5, "batches", f"{LAMBDA}/services-sqs-scaling.html"
-)
+POLLERS_AT_FIRST = Limit("batches of a queue at a time, at first", 5, "batches", f"{LAMBDA}/services-sqs-scaling.html")
 POLLERS_PER_MINUTE = Limit("batches that Lambda adds", 300, "batches/min", f"{LAMBDA}/services-sqs-scaling.html")
 POLLERS = Limit("batches of a queue at a time", 1_000, "batches", f"{LAMBDA}/services-sqs-scaling.html")
 CONCURRENCY = Limit(
