@@ -34,7 +34,8 @@ PARTITION_READS = Limit(
     "reads from one partition", 3_000, "units/s", f"{DYNAMODB}/throttling-key-range-limit-exceeded-mitigation.html"
 )
 NEW_TABLE = Limit(
-    "writes that a new on-demand table takes at once; later twice its highest traffic so far, more only after 30 minutes",
+    "writes that a new on-demand table takes at first; later it takes twice its highest traffic so far,"
+    " and more than that only after 30 minutes",
     4_000,
     "units/s",
     f"{DYNAMODB}/on-demand-capacity-mode.html",
