@@ -134,6 +134,15 @@ def test_a_secret_that_is_returned_as_a_whole_is_hidden_with_its_short_parts(
     assert asked(Answers(echoes), ToolCall("odd", {"token": Secret(secret)})).result == shown
 
 
+def test_helpers_and_meta_stay_mappings_if_a_secret_equals_them(asked: Callable[[Answers, ToolCall], Outcome]) -> None:
+    py = {"exception_type": "ValueError", "message": "x"}
+    for secret in ({"py": py}, py):
+        answer = Outcome("ok", result=1, helpers={"py": py}, meta={"py": py})
+        outcome = asked(Answers(answer), ToolCall("odd", {"token": Secret(secret)}))
+        assert isinstance(outcome.helpers, dict) and isinstance(outcome.meta, dict)
+        assert "x" not in (str(outcome.helpers["py"]) if secret is py else "")
+
+
 def test_a_tool_that_stores_its_inputs_refuses_secrets(asked: Callable[[Answers, ToolCall], Outcome]) -> None:
     tool = Stores(Outcome.ok(1))
     assert asked(tool, ToolCall("odd", {"a": 1})).status == "ok"

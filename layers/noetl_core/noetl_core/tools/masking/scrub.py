@@ -241,14 +241,18 @@ class Scrubber:
             return {name: self._readable(part) for name, part in value.items()}
         return [self._readable(part) for part in value] if isinstance(value, list | tuple) else value
 
+    def _sections(self, sections: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the helpers or the meta of an outcome, masked. They stay a mapping, even if a secret equals them."""
+        return {self.data(name): self.value(section) for name, section in sections.items()}
+
     def outcome(self, outcome: Outcome) -> Outcome:
         """Return `outcome` with secrets masked in result, error, helpers and meta."""
         error = outcome.error
         if error is not None:
             code = self.text(error.code) if isinstance(error.code, str) else error.code
             error = replace(error, message=self.text(error.message), code=code, details=self._readable(self.value(error.details)))
-        said = {name: self.value(getattr(outcome, name)) for name in ("result", "helpers", "meta")}
-        return replace(outcome, error=error, **said)
+        helpers, meta = self._sections(outcome.helpers), self._sections(outcome.meta)
+        return replace(outcome, result=self.value(outcome.result), error=error, helpers=helpers, meta=meta)
 
 
 def _are_joined(text: str, low: str, begin: int, end: int) -> bool:
