@@ -150,7 +150,7 @@ def _of(items: int, budget: float, home: Path, times: int) -> list[Figure]:
         ("summary of the step, its iterations grouped into cells", SUMMARY_MS, _step),
         ("iterations, first page", PAGE_MS, lambda c, e: iterations(c, e, "map", b"key")),
         ("iterations, those that failed", PAGE_MS, lambda c, e: iterations(c, e, "map", b"key", status="error")),
-        ("iterations from the middle", SEEK_MS, lambda c, e: iterations(c, e, "map", b"key", first=items // 2)),
+        ("iterations, a page from the middle", SEEK_MS, lambda c, e: iterations(c, e, "map", b"key", first=items // 2)),
         ("one iteration", SEEK_MS, lambda c, e: iteration(c, e, "map", (items * 2 // 3,))),
         ("events from the middle", SEEK_MS, lambda c, e: event_pages.page(c, e, b"key", EVERY, at=str(2 * items), limit=100)),
         ("the last events", PAGE_MS, lambda c, e: event_pages.page(c, e, b"key", EVERY, tail=100)),
