@@ -77,6 +77,7 @@ def test_a_sweep_that_takes_a_dead_letter_away_sends_its_count(cloud: None, caps
         ("AWS/ApiGateway", "5XXError", "stack"),
         (OWN, "RoutingFailed", "stack"),
         (OWN, "EvaluationsRisked", "stack"),
+        (OWN, "SweepBroken", "stack"),
         (OWN, "HooksOverRate", "stack"),
     ],
     ids=" ".join,

@@ -44,14 +44,18 @@ def pipelines(lint: Lint) -> None:
 
 
 def _timeouts(lint: Lint) -> None:
-    """W535: a literal timeout above `LONGEST_INVOCATION_S`. One that tasks inherit is reported at the first of them."""
+    """W535: a literal timeout above `LONGEST_INVOCATION_S`.
+
+    One that tasks inherit is reported at the first of them; that of a workbook's entry, only at the entry.
+    """
     inherited = False
     for task in lint.playbook.all_tasks:
         limit, own = task.timeout_s, lint.at(task.path).get("spec")
         if task.kind not in _WITHIN_ONE or not isinstance(limit, int | float) or limit <= LONGEST_INVOCATION_S:
             continue
         where = None if own is None else own.get("timeout") or own.get("timeout_s")
-        if where is None and inherited:
+        entry = lint.playbook.workbook.get(task.entry or "")
+        if where is None and (inherited or (entry is not None and entry.timeout_s == limit)):
             continue
         inherited = inherited or where is None
         ends = f"an invocation of a stack's worker ends after {LONGEST_INVOCATION_S} s"
