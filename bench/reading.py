@@ -148,9 +148,9 @@ def _of(items: int, budget: float, home: Path, times: int) -> list[Figure]:
     for title, budget_ms, ask in (
         ("summary of the execution", SUMMARY_MS, executions.summary),
         ("summary of the step, its iterations grouped into cells", SUMMARY_MS, _step),
-        ("iterations, first page", PAGE_MS, lambda c, e: iterations(c, e, "map", b"key")),
-        ("iterations, those that failed", PAGE_MS, lambda c, e: iterations(c, e, "map", b"key", status="error")),
-        ("iterations, a page from the middle", SEEK_MS, lambda c, e: iterations(c, e, "map", b"key", first=items // 2)),
+        ("the first page of the iterations", PAGE_MS, lambda c, e: iterations(c, e, "map", b"key")),
+        ("the failed iterations", PAGE_MS, lambda c, e: iterations(c, e, "map", b"key", status="error")),
+        ("a page from the middle of the iterations", SEEK_MS, lambda c, e: iterations(c, e, "map", b"key", first=items // 2)),
         ("one iteration", SEEK_MS, lambda c, e: iteration(c, e, "map", (items * 2 // 3,))),
         ("events from the middle", SEEK_MS, lambda c, e: event_pages.page(c, e, b"key", EVERY, at=str(2 * items), limit=100)),
         ("the last events", PAGE_MS, lambda c, e: event_pages.page(c, e, b"key", EVERY, tail=100)),
