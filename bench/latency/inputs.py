@@ -92,7 +92,12 @@ TIMES: Final[Mapping[str, Time]] = {
         MESSAGING,
     ),
     "invoke": Time(
-        "synchronous invocation of a warm function, besides its work", {0.5: 10.0, 0.99: 45.0}, ASSUMED, WARM_START, 5, 25
+        "synchronous invocation of a warm function, without the time of its work",
+        {0.5: 10.0, 0.99: 45.0},
+        ASSUMED,
+        WARM_START,
+        5,
+        25,
     ),
     "put": Time("DynamoDB: conditional put", {0.5: 4.5, 0.99: 15.0}, ASSUMED, DYNAMODB_TIMES, 3, 10),
     "read": Time("DynamoDB: get, or query of some items", {0.5: 3.0, 0.99: 11.0}, ASSUMED, DYNAMODB_TIMES, 2, 10),

@@ -148,7 +148,7 @@ def latencies() -> str:
     at_first, unlimited = Setting(memory(), inputs.POLLERS_AT_FIRST), Setting(memory(), PARALLEL)
     chains = [p50_p99(step_times(execution(way, "long"), TIMES, unlimited, REPLAYS)) for way in WAYS]
     rows = [("a step in a chain, from the end of the step before it to its own end", *chains)]
-    for label, setting in ((f"{inputs.POLLERS_AT_FIRST} at a time", at_first), ("all at a time", unlimited)):
+    for label, setting in ((f"{inputs.POLLERS_AT_FIRST} at a time", at_first), ("all at once", unlimited)):
         outs = [p50_p99(whole_times(execution(way, "fan-out"), TIMES, setting, REPLAYS)) for way in (STREAM, ASKS)]
         rows.append((f"fan-out of {BRANCHES} and join, {label}", *outs, "-"))
     lates = [p50_p99(late_times(execution(way, "wait"), TIMES, unlimited, 10 * REPLAYS)) for way in (STREAM, ASKS)]
@@ -226,7 +226,7 @@ def cost_ranges() -> str:
     operations = inputs.DURABLE_OPERATIONS_RANGE
     rows = [
         (
-            "a state of Express besides its task, ms",
+            "a state of Express, without the time of its task, ms",
             states,
             f"Express, a chain of {long} steps",
             [express(long, 1, TASK_MS, mb, ms) / long for ms in states],
@@ -273,7 +273,7 @@ def tables() -> Mapping[str, str]:
         "Costs": costs(),
         "Costs by the worker's memory": sizes(),
         "Dependence on what is assumed": ranges(),
-        "The same for other costs": cost_ranges(),
+        "Dependence of other costs on what is assumed": cost_ranges(),
         f"Times of services ({PUBLISHED}, {CITED} or {ASSUMED}; looked up on {inputs.LOOKED_UP})": times(),
         "Prices": prices(),
     }
