@@ -106,7 +106,7 @@ TIMEOUTS: Final = Block(
     Field(
         "task_s",
         TIMEOUT,
-        "Seconds that a task may take if no timeout is set in the task, in `spec` of its step, or in `executor.spec`.",
+        "Seconds that a task may take if no timeout is set in the task, in `spec` of its step, or directly in `executor.spec`.",
         otherwise="that of the kind",
     ),
     Field("step_s", TIMEOUT, "Seconds that a step run may take if its step sets no `timeout_s`."),
@@ -384,7 +384,7 @@ ROOT: Final = Block(
     Field(
         "workflow",
         ListOf(Shape("step", "a step"), least=1),
-        "The steps. Tokens go from one to the next along their arcs.",
+        "The steps. Tokens go from step to step along the arcs of the steps.",
         required=True,
         link="steps.md",
     ),
