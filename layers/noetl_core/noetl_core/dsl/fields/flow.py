@@ -197,7 +197,7 @@ STEP_FAILURE: Final = Block(
     "What a failed iteration does to the loops of the step.",
     "loops.md#failures",
     FAILURE_MODE._replace(
-        doc="What a failed iteration does to the loops of the step: `best_effort` runs all iterations.",
+        doc="What a failed iteration does to the step's loop and to loops within it: `best_effort` runs all iterations.",
         default=_STEP.failure_mode,
     ),
     prefix="failure of ",

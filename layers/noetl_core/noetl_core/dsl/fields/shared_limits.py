@@ -44,8 +44,8 @@ CONCURRENCY: Final = Block(
     Field(
         "on_limit",
         Choice(ON_LIMIT),
-        "The treatment of a newcomer at the limit: it waits, it is skipped, or the oldest holder or waiter is ended to make"
-        " room.",
+        "The treatment of a newcomer at the limit: it waits, it is skipped, or the holder or waiter whose request came first is"
+        " ended to make room.",
         default=Concurrency("", 1).on_limit,
     ),
     prefix="concurrency of ",
