@@ -29,7 +29,8 @@ SHARED: Final[Mapping[str, Key]] = {
     "ctx": Key("object", "The initial ctx."),
     "trigger": Key(
         "object",
-        "The trigger that starts the execution: name or kind, and what templates read (event, id, scheduled_at, previous_at).",
+        "The trigger that starts the execution: its name or kind, and the keys that templates read (event, id, scheduled_at, "
+        "previous_at).",
     ),
     "secrets": Key("object", "Credentials by name, each a mapping of fields."),
     "strict": Key("boolean", "true: undefined values in templates, and errors that no rule matches, are failures."),
@@ -53,13 +54,14 @@ EXPECT: Final[Mapping[str, Key]] = {
     "result": Key("", "The result of the playbook."),
     "ctx": Key("object", "The ctx at the end."),
     "error": Key("object", "The error with which the execution failed; keys that are omitted do not matter."),
-    "warnings": Key("", "The number of groups of warnings, or a list of them."),
+    "warnings": Key("", "The number of groups of warnings, or a list of these groups."),
     "steps": Key("object", "Steps by name, as `noetl show` has them; keys that are omitted do not matter."),
     "path": Key("array", "The steps in the order in which they were scheduled; `...` stands for any number of steps, even none."),
     "calls": Key("object", "By task, the number of its calls, or a list with the inputs of each."),
     "events": Key(
         "array",
-        "The history: `Name`, `Name step`, `Name step.task`, or fields; `...` stands for any number of events, even none.",
+        "The history: each event is `Name`, `Name step`, `Name step.task`, or a mapping of its fields; `...` stands for any "
+        "number of events, even none.",
     ),
     "never": Key("array", "Events that do not occur."),
     "count": Key("object", "How often events occur."),
@@ -78,7 +80,7 @@ ACT: Final[Mapping[str, Key]] = {
     "reason": Key("string", "The reason to cancel."),
     "compensate": Key("boolean", "true: cancelling runs the compensations."),
     "at": Key("string", "The act waits until the execution has this status."),
-    "after": Key("", "How much later the act happens, for example 30m."),
+    "after": Key("", "The act happens this much later than it would without `after`, for example 30m."),
 }
 OUTCOME: Final[Mapping[str, Key]] = {
     "ok": Key("", "The result of the task."),

@@ -29,7 +29,8 @@ _OF_GRANT: Final = STORED._replace(
 SCOPE: Final = Field(
     "scope",
     Choice(SCOPES),
-    "The executions that share a fetched value: only this one (`local`), also those that it calls (`shared`), or all (`global`).",
+    "The executions that share a fetched value: only this one (`local`), those of its tree of sub-playbooks (`shared`), or all"
+    " (`global`).",
     default="local",
     label="scope of {}",
 )
