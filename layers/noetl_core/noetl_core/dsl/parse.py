@@ -261,7 +261,7 @@ def _default_policy(r: Reader, node: Node, scope: StepScope) -> OfTask:
     jumps: list[tuple[Node, str]] = []
     read = task_policy(r, node, "tasks of executor", scope.on_unmatched, jumps)
     for target, _ in jumps:
-        message = "the executor's default task policy cannot jump: each pipeline has other tasks"
+        message = "the executor's default task policy cannot jump, because each pipeline has different tasks"
         r.report("E202", target, message, "write it on the task")
     return read
 
@@ -319,7 +319,7 @@ def _workbook_entry(r: Reader, name: str, node: Node, scope: StepScope) -> RawTa
     tasks = TaskScope(f"workbook.{name}", on_unmatched=scope.on_unmatched, extensions=scope.executor.extensions)
     task = raw_task(r, node, name, tasks)
     for target, to in tasks.jumps:
-        message = f'a workbook task cannot jump (to "{to}"): each pipeline has other tasks'
+        message = f'a workbook task cannot jump (to "{to}"), because each pipeline has different tasks'
         r.report("E202", target, message, "write the rule where it is used")
     return task
 

@@ -49,7 +49,10 @@ def _claim(lint: Lint, step: Step, loop: Loop) -> None:
     if not CHANGES.search(text):
         why = "changes no row, so it returns the same ones forever"
     elif "%(claim_id)" not in text:
-        why = "does not bind claim_id: when its worker dies before its commit, the rows stay claimed, and no worker runs them"
+        why = (
+            "does not bind claim_id: if a worker dies after the claim and before its commit, the rows stay claimed, "
+            "and no worker processes them"
+        )
     else:
         return
     message = f'the claim of the cursor of step "{step.name}" {why}'

@@ -306,7 +306,7 @@ class _Builder:
                 node.line,
                 node.col,
                 message,
-                "quote it, or write the value that you mean, for example true or 8",
+                "quote it, or write the boolean or the number that you mean",
                 "warning",
             )
 
