@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from io import BytesIO
+from random import Random
 from typing import Any
 from unittest.mock import patch
 
@@ -37,6 +38,7 @@ from noetl_core.control.cached_states import CachedStates
 from noetl_core.control.core import Control
 from noetl_core.control.fence import boundary_of
 from noetl_core.control.sweeping.sweep import Swept, reconcile_safely
+from noetl_core.engine.ids import execution_id_at
 from noetl_core.log.codec import ASK_VERSION, decode_ask
 from noetl_core.runtime import control_wiring, worker_wiring
 from noetl_core.values.instants import SECOND
@@ -163,7 +165,8 @@ class Stack:
         first = len(self.invocations)
         playbook, _ = register(self.controls["admit"], source)
         with self._invocation("admit", "api", ()):
-            execution_id = admit(self.controls["admit"], StartRequest(path=playbook.path)).execution_id
+            started = StartRequest(path=playbook.path, execution_id=execution_id_at(int(self.now), 0))
+            execution_id = admit(self.controls["admit"], started).execution_id
         while self._due or self._wakes:
             self._deliver()
         return execution_id, self.invocations[first:]
@@ -245,8 +248,10 @@ def record(source: str, *, asks: bool, cold: bool = False, iterations: int = 0, 
             for cached in caches:
                 cached.cache_clear()
             stack = Stack(names, cold=cold)
+            nonces = Random(23)  # each record of a playbook has the same sizes
             with (
                 patch.object(SystemClock, "now", lambda _: int(stack.now)),
+                patch.object(SystemClock, "nonce", lambda _: nonces.randbytes(8).hex()),
                 patch.object(BaseClient, "_make_api_call", lambda *arguments: stack.request(call, *arguments)),
                 through_botocore(),
             ):

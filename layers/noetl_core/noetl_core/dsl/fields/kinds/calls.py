@@ -136,7 +136,9 @@ KINDS: Final[dict[str, KindSpec]] = {
                 Anything("any value"),
                 "What the program or script reads from standard input: text as it is, other values as JSON.",
             ),
-            Field("cwd", TEXT, "The folder in which the program or script runs.", otherwise="a scratch folder, removed at the end"),
+            Field(
+                "cwd", TEXT, "The folder in which the program or script runs.", otherwise="a scratch folder, removed at the end"
+            ),
         ),
         (
             Field(
