@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.console.barriers import barriers
 from tests.console.browser import Watched, watched
@@ -186,3 +186,26 @@ def test_arrows_move_in_a_list_that_tab_passes_over(desk: Watched, rich: tuple[S
     opened.keyboard.press("ArrowRight")
     opened.keyboard.press("Enter")
     expect(opened.locator(".inspector h2")).to_have_text("items")
+
+
+def test_the_focus_stays_where_a_key_moved_it_while_the_row_before_is_still_loading(
+    desk: Watched, rich: tuple[Stored, dict[str, str]]
+) -> None:
+    desk.open(f"executions/{rich[1]['items']}/events", ".virtual .line button")
+    opened = desk.page
+    events = opened.get_by_role("list", name="Events")
+    held: list[Route] = []
+    opened.route(re.compile(r"/events\?.*limit=1\b"), lambda route: held.append(route))
+    events.focus()
+    opened.keyboard.press("ArrowDown")
+    opened.keyboard.press("Enter")
+    opened.wait_for_timeout(200)
+    opened.keyboard.press("End")
+    expect(events.locator("button:focus")).to_be_in_viewport()
+    for route in held:
+        route.continue_()
+    expect(opened.locator(".slider .where")).to_have_text(re.compile("^1 of"))
+    expect(events.locator("button:focus")).to_be_in_viewport()
+    opened.unroute_all()
+    opened.keyboard.press("Enter")
+    expect(opened.locator(".slider .where")).to_have_text(re.compile("^12,024 of"))
