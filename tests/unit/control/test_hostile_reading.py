@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
 from threading import Thread
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
+from noetl_core.api.fields import specs
+from noetl_core.api.requests import REQUESTS
+from noetl_core.api.requests.executions import EXECUTION
 from noetl_core.control.admit import StartRequest
+from noetl_core.control.core import Control
+from noetl_core.dsl.reading.diagnostics import InvalidPlaybook
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import Service
 from tests.asking import ask
@@ -16,26 +25,24 @@ from tests.properties import some
 from tests.unit.control.long_playbooks import chain, loop
 from tests.unit.control.workflows import source
 
-VIEWS = {
-    "": (),
-    "/events": ("after", "before", "at", "tail", "limit", "step", "task", "name", "status", "iteration", "fields"),
-    "/changes": ("after", "limit", "fields"),
-    "/timeline": ("limit", "rows", "step", "from", "to"),
-    "/graph": ("layout", "at", "format"),
-    "/cost": (),
-    "/state": ("at",),
-    "/why": ("step", "at"),
-    "/diff": ("other",),
-    "/logs": ("step", "task", "full", "after", "limit"),
-    "/steps/map/summary": ("buckets",),
-    "/steps/nope/summary": (),
-    "/steps/map/iterations": ("status", "q", "from", "after", "limit"),
-    "/steps/map/iterations/29": (),
-    "/steps/map/iterations/99999999": (),
-    "/steps/map/iterations/-1": (),
-    "/object": ("key", "start"),
-    "/pages": ("run", "seq"),
-}
+STEPS = {"step": ("map", "nope"), "iteration": ("29", "99999999", "-1")}
+"""Values of the parameters in paths below an execution."""
+
+
+def _views() -> dict[str, tuple[str, ...]]:
+    """Return the paths below an execution that GET reads, with the names of their query parameters."""
+    found = {}
+    for request in REQUESTS:
+        at, _, below = request.http.path.partition(EXECUTION)
+        if request.http.method == "GET" and not at and request.http.path.startswith(EXECUTION):
+            names = re.findall(r"{(\w+)}", below)
+            for values in product(*(STEPS[name] for name in names)):
+                path = below.format(**dict(zip(names, values, strict=True)))
+                found[path] = tuple(spec.name for spec in specs(request) if spec.place == "query")
+    return found
+
+
+VIEWS = _views()
 LISTS = {
     "/api/executions": ("status", "path", "label", "q", "since", "limit", "cursor"),
     "/api/executions/stats": ("path", "since", "label"),
@@ -77,8 +84,8 @@ def stored() -> Iterator[tuple[LocalWiring, str]]:
     local.close()
 
 
-def statuses(local: LocalWiring, asked: list[tuple[str, dict[str, str]]]) -> dict[str, int]:
-    service = Service(lambda: local.control, lambda: b"key")
+def statuses(control: Control, asked: list[tuple[str, dict[str, str]]]) -> dict[str, int]:
+    service = Service(lambda: control, lambda: b"key")
     return {f"{path} {given}"[:200]: ask(service, "GET", path, given).status for path, given in asked}
 
 
@@ -92,14 +99,27 @@ def test_values_that_nothing_has_are_refused_or_find_nothing(stored: tuple[Local
         for where in ("control.999999999.0", "control.0.999999", "nobody.0.0", "control.0", "control.0.0s")
     ]
     at = f"/api/executions/{execution_id}{view}"
-    found = statuses(local, [(at, {name: value}) for name in VIEWS[view] for value in (*VALUES, *places)])
-    found |= statuses(local, [(f"/api/executions/{other}{view}", {}) for other in IDS])
+    found = statuses(local.control, [(at, {name: value}) for name in VIEWS[view] for value in (*VALUES, *places)])
+    found |= statuses(local.control, [(f"/api/executions/{other}{view}", {}) for other in IDS])
     assert {what: status for what, status in found.items() if status not in ANSWERED} == {}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_an_execution_of_a_playbook_that_this_release_refuses_gets_a_documented_answer(
+    stored: tuple[LocalWiring, str], view: str
+) -> None:
+    """`ask` compares each status with the OpenAPI document."""
+    local, execution_id = stored
+    query = {"/diff": {"other": execution_id}, "/object": {"key": "k"}, "/pages": {"run": "r", "seq": "1"}}.get(view, {})
+    refusing = replace(local.control)  # with caches of its own
+    refusing.playbook = Mock(side_effect=InvalidPlaybook([]))
+    found = statuses(refusing, [(f"/api/executions/{execution_id}{view}", query)])
+    assert set(found.values()) <= ANSWERED
 
 
 @pytest.mark.parametrize("path", LISTS)
 def test_lists_answer_hostile_parameter_values_without_a_server_error(stored: tuple[LocalWiring, str], path: str) -> None:
-    found = statuses(stored[0], [(path, {name: value}) for name in LISTS[path] for value in VALUES])
+    found = statuses(stored[0].control, [(path, {name: value}) for name in LISTS[path] for value in VALUES])
     assert {what: status for what, status in found.items() if status not in ANSWERED} == {}
 
 

@@ -69,7 +69,7 @@ def refusals(kind: Kind) -> list[int]:
     if "{" in http.path:
         found.add(404)
     if "{execution_id}" in http.path:
-        found.add(409)  # its log is unreadable
+        found |= {409, 422}  # its log is unreadable; this release refuses its playbook
     if http.method in ("GET", "POST"):
         found.add(413)  # the request, or the answer
     return sorted(found)

@@ -62,7 +62,7 @@ class Aggregates(TypedDict, total=False):
     """Totals of many runs or iterations, of bounded size (`engine.fold.aggregates`)."""
 
     items: int
-    """Items of the collection, while the loop is in progress."""
+    """The number of items in a loop's collection; it is given only while the loop is in progress."""
     us: dict[str, int]
     """Histogram of durations: key `n` counts those of at least 2**(n-1) and less than 2**n microseconds."""
     total_us: int

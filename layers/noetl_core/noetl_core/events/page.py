@@ -54,7 +54,7 @@ def page() -> str:
     used = [
         kind for module in SHAPES for name, kind in vars(module).items() if name in reached and kind.__module__ == module.__name__
     ]
-    parts.append("\n## Shapes\n\nParts of payloads that are mappings themselves.")
+    parts.append("\n## Shapes\n\nThis section describes the mappings that payloads contain.")
     parts += [_section(kind.__name__, kind) for kind in used]
     parts.append(
         "\n## Older logs\n\nEvents of older logs that have another form are converted to the form above when they are read.\n"

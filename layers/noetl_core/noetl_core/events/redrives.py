@@ -18,11 +18,11 @@ class Rerun(TypedDict, total=False):
     task: str
     """The task from which on everything is run again."""
     visit: int
-    """The first visit of that task that is run again, with everything after it; counted as in `TaskProcessed`. If left out, the
-    first of all."""
+    """The first visit of that task that is run again, with everything after it; counted as in `TaskProcessed`. Without
+    this key, everything from the first visit of the task on is run again."""
     pages: dict[str, str]
-    """With `failed`: for each task that a jump back repeats, the target of the jump, with which each page begins. If the
-    repeated task failed, its page is read again from that target."""
+    """With `failed`, this mapping names the target of the jump for each task that a jump back repeats. Each page begins with a
+    visit of this target. If the repeated task failed, its page is read again from that target."""
     ctx: list[str]
     """Writes to these keys are dropped: an operator has set them."""
 

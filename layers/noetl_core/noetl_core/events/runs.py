@@ -178,7 +178,7 @@ class LoopFrameClaimed(TypedDict):
     """A cursor loop claimed a frame of rows, which become iterations. A frame without rows ends the loop."""
 
     run: str
-    """The run that claimed the frame. A redriven run continues with the frames of earlier runs."""
+    """The run that claimed the frame. A redriven run takes over the frames that earlier runs claimed."""
     frame: int
     """The number of the frame in that run, from 0."""
     claim: str

@@ -95,7 +95,7 @@ class Wait(TypedDict):
     signal: NotRequired[str]
     """The name of the signal that answers it."""
     callback: NotRequired[str]
-    """The task run of the callback, if it is answered by token."""
+    """The task run of the callback, if the callback is answered by token."""
     heartbeat: NotRequired[float]
     """The longest time between heartbeats of a callback, in seconds."""
     beat_by: NotRequired[int]
@@ -234,9 +234,10 @@ class LoopPlan(TypedDict):
     """Items of the first chunk, if the step run of the loop carried them out itself before it handed over the others."""
     seconds: NotRequired[float]
     """Mean seconds of an iteration in the step run of the loop, before this run handed over the others. If the processor
-    limited the iterations: mean seconds between the ends of two of them."""
+    limited the iterations, `seconds` is the mean time from the end of one iteration to the end of the next."""
     claim: NotRequired[int]
-    """Position of the claim of the worker that stored the slices, unless it was the first worker."""
+    """The position, in the stream of the step run, of the claim by the worker that stored the slices. The key is left out if
+    this worker was the first of the run."""
 
 
 class LoopCommand(LoopPlan):

@@ -110,9 +110,7 @@ class AnswerQuestion(Request[str]):
 class AnswerWait(Request["executions_shapes.CallbackReply"]):
     """Answer a waiting callback, or keep it alive, without its token."""
 
-    http = Http(
-        "POST", f"{EXECUTION}/callbacks/{{wait_id}}", ANSWERS, HTTPStatus.ACCEPTED, (410, 422), body="Said", optional=True
-    )
+    http = Http("POST", f"{EXECUTION}/callbacks/{{wait_id}}", ANSWERS, HTTPStatus.ACCEPTED, (410,), body="Said", optional=True)
     execution_id: ExecutionId
     wait_id: Annotated[str, "the `wait_id` of the callback"]
     _: KW_ONLY

@@ -161,7 +161,7 @@ class ReplayExecution(Request["views_shapes.Replay"]):
 class ReplayWithPlaybook(Request["views_shapes.Replay"]):
     """Repeat the control decisions with another playbook and return the first difference."""
 
-    http = Http("POST", f"{EXECUTION}/replay", right=READS, refuses=(422,), body="Other")
+    http = Http("POST", f"{EXECUTION}/replay", right=READS, body="Other")
     execution_id: ExecutionId
     playbook: Annotated[str, Field("its text", filled=True)]
     after: After = None

@@ -1,4 +1,4 @@
-"""The API's answers about the iterations of a step (`view_shapes` has the summary of a step)."""
+"""The API's answers about the iterations of a step (`views` has the summary of a step)."""
 
 from __future__ import annotations
 
