@@ -252,7 +252,8 @@ class Table:
         decision = history.decide(row.news)
         came = [event_line(event, history.labels) for event in decision.events]
         came += [f"=> {effect_line(effect, history.labels)}" for effect in decision.effects]
-        assert (came or ["nothing"]) == _lines(row.then)
+        wanted = _lines(row.then)
+        assert (came or ["nothing"]) == wanted, "\n".join(["came:", *came, "wanted:", *wanted])
         self._derive_again(history, stood, decision)
 
     def _derive_again(self, history: History, stood: int, decision: Decision) -> None:
