@@ -21,8 +21,10 @@ _DATA_OF_DATA: Final = re.compile(r"\boutput\s*\.\s*data\s*\.\s*data\b(?!\s*[.\[
 
 
 def report_two_meanings(r: Reader, scalar: Node, body: str) -> None:
-    """Report `output.data.data` of a task of kind `http`, which engines read in two ways; `body` is the canonical expression for
-    the body."""
+    """Report `output.data.data` of a task of kind `http`, which may mean the body or a part of it.
+
+    `body` is the canonical expression for the body.
+    """
     if isinstance(scalar.value, str) and _DATA_OF_DATA.search(scalar.value):
         message = "output.data.data is the body; but if the body has a key data, it is the value of that key"
         r.report("W533", scalar, message, f"write {body} for the body, {body}.data for its key data")
