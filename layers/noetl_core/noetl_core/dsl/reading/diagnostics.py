@@ -103,7 +103,7 @@ CODES: Final[dict[str, str]] = {
     "W530": "parameters that the SQL does not take",
     "W531": "a template in SQL",
     "W532": "a payload that the called playbook does not take",
-    "W533": "a path that may mean the body of a response or a part of the body",
+    "W533": "an ambiguous path into a response",
     "W534": "syntax of another language",
     "W535": "a timeout that a stack cannot keep",
 }
