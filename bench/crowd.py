@@ -20,10 +20,10 @@ from typing import Any
 import boto3
 from figures import Figure, print_table
 from playbooks import chain
+from processes import Peak, peak
 from stack import ENDED, Client, running_stack
 
 from noetl_infra.deploy import local_environment
-from noetl_infra.processes import Peak, peak
 from noetl_infra.stack import Stack
 
 CLIENTS = 8

@@ -20,9 +20,9 @@ from pathlib import Path
 
 from crowd import Crowds
 from figures import Figure, print_table
+from processes import processes
 from stack import running_stack
 
-from noetl_infra.processes import processes
 from noetl_infra.stack import Stack
 
 EMULATOR = "emulator"

@@ -19,10 +19,10 @@ from statistics import mean
 from typing import Any
 
 from figures import Figure
+from meter import Functions
 from playbooks import chain, map_over
 from proxy import Proxy
 
-from noetl_infra.meter import Functions
 from noetl_infra.stack import Stack, down
 from noetl_infra.up import free_port, up
 

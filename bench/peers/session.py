@@ -16,8 +16,7 @@ from bench.peers.driver import END_S, Driver, Failed, TooLong, environment
 from bench.peers.installs import NotRun
 from bench.peers.place import Place
 from bench.peers.sides import ROOT, Command, Side
-
-from noetl_infra.processes import Peak, peak_of, with_descendants
+from bench.processes import Peak, peak_of, with_descendants
 
 CASE_S = 60
 """The time limit of one repetition."""

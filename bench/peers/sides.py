@@ -9,8 +9,7 @@ from pathlib import Path
 
 from bench.peers.installs import NotRun, node_modules, python_of
 from bench.peers.place import Place
-
-from noetl_infra.processes import processes
+from bench.processes import processes
 
 DRIVERS = Path(__file__).parent / "drivers"
 ROOT = Path(__file__).parents[2]

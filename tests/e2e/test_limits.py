@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench.meter import Functions
 
-from noetl_infra.meter import Functions
 from noetl_infra.stack import Stack
 from tests import commands
 from tests.commands import ENV

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench.processes import Peak, peak
 
-from noetl_infra.processes import Peak, peak
 from noetl_infra.stack import Stack
 from tests.e2e.load import starts
 from tests.e2e.support import ENDED, Api, aws, function_processes

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench.meter import FUNCTIONS
 
-from noetl_infra.meter import FUNCTIONS
 from noetl_infra.stack import Stack
 from tests.e2e.ledger import ledger
 from tests.e2e.support import Api, function_processes

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench.meter import Functions
 
-from noetl_infra.meter import Functions
 from noetl_infra.stack import Stack
 from tests.e2e.ledger import ledger
 from tests.e2e.support import ENDED, Api, aws, function_processes

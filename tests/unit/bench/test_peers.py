@@ -21,8 +21,8 @@ from bench.peers.installs import NotRun
 from bench.peers.place import Place
 from bench.peers.session import CASE_S, SPENT_S, Measured, Outcome, rounds
 from bench.peers.sides import LOCAL, POWER, SIDES, STACK, Command, Side
+from bench.processes import Peak, peak_of, with_descendants
 
-from noetl_infra.processes import Peak, peak_of, with_descendants
 from tests.waiting import eventually
 
 CHAIN = Case("chain", "chain of 10", "ms a step", "lower", 10, {"steps": 10})

@@ -117,11 +117,12 @@ def test_a_layout_is_computed_once_for_a_text(monkeypatch: pytest.MonkeyPatch) -
         return places_of(drawn, most)
 
     monkeypatch.setattr("noetl_core.observe.drawing.layout.places_of", noted)
+    text = source(FAN) + "# a text that no other test draws\n"
     local = LocalWiring()
     service = Service(lambda: local.control, lambda: b"key")
-    ids = [local.start(StartRequest(playbook=source(FAN))).execution_id for _ in range(2)]
+    ids = [local.start(StartRequest(playbook=text)).execution_id for _ in range(2)]
     asked = [ask(service, "GET", f"/api/executions/{each}/graph", {"layout": "1"}).body["nodes"] for each in (*ids, *ids)]
-    texts = ask(service, "POST", "/api/playbooks/graph", {"layout": "1"}, body=source(FAN)).body["nodes"]
+    texts = ask(service, "POST", "/api/playbooks/graph", {"layout": "1"}, body=text).body["nodes"]
     assert made == ["t"] and {(n["step"], n["x"], n["y"]) for each in (*asked, texts) for n in each} == {
         (n["step"], n["x"], n["y"]) for n in texts
     }

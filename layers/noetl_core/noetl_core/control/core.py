@@ -46,7 +46,6 @@ from noetl_core.events.waiting import ChildFinished
 from noetl_core.log.decoded_commits import RecentCommits
 from noetl_core.log.history import caught_up, load_state
 from noetl_core.log.stored_values import Values
-from noetl_core.observe.drawing.layouts import Layouts
 from noetl_core.playbooks.parsed import PlaybookCache
 from noetl_core.ports import (
     NEVER,
@@ -178,7 +177,6 @@ class Control:
         self.states = CachedStates(self.store)
         self.playbook = PlaybookCache(self.catalog)
         self.recent = RecentCommits(self.store)
-        self.layouts = Layouts()
 
     def on_behalf_of(self, by: By | None) -> Control:
         """Return this control plane, with its caches, for the caller `by`, who is recorded as the author."""

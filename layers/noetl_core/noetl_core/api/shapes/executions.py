@@ -98,7 +98,7 @@ class Wait(TypedDict):
     decision: NotRequired[Decision]
 
 
-class Redrive(TypedDict):
+class LastRedrive(TypedDict):
     """The newest redrive, and how long the execution has taken since then; null: it has not ended."""
 
     at: str
@@ -121,7 +121,7 @@ class Execution(TypedDict):
     finished_at: str | None
     duration_ms: int
     events: int
-    redrive: NotRequired[Redrive]
+    redrive: NotRequired[LastRedrive]
     waiting_for: NotRequired[list[Wait]]
     reason: NotRequired[str]
     parent: NotRequired[Parent]
@@ -204,7 +204,7 @@ class ListedExecution(TypedDict):
     labels: dict[str, str]
     warnings: int
     """The number of its warnings."""
-    redrive: NotRequired[Redrive]
+    redrive: NotRequired[LastRedrive]
     waiting_for: NotRequired[list[Wait]]
     """Its wait, or the first of several; kind `retry` is the next attempt of a task."""
 

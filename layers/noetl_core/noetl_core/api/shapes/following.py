@@ -7,7 +7,7 @@ from typing import Any, Literal, NotRequired
 from typing_extensions import TypedDict
 
 from noetl_core.api.shapes.catalog import PlaybookVersion
-from noetl_core.api.shapes.executions import Decision, ExecutionStatus, Failure, LoopCounts, Redrive, Wait
+from noetl_core.api.shapes.executions import Decision, ExecutionStatus, Failure, LastRedrive, LoopCounts, Wait
 
 
 class StepStanding(TypedDict):
@@ -41,7 +41,7 @@ class Changes(TypedDict):
     cursor: str
     more: bool
     etag: str
-    redrive: NotRequired[Redrive]
+    redrive: NotRequired[LastRedrive]
     waiting_for: NotRequired[list[Wait]]
     reason: NotRequired[str]
 

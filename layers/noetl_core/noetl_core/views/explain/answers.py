@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from noetl_core.api.refused import BadRequest
 from noetl_core.control.core import Control
 from noetl_core.dsl.parse import collection_paused
+from noetl_core.observe.drawing.layouts import Layouts
 from noetl_core.observe.event_changes import event_changes
 from noetl_core.observe.logs import task_logs
 from noetl_core.ports import NotFound
@@ -32,6 +33,7 @@ NAME = 28
 """Maximum number of characters in a label of a drawn step."""
 TASK_ENDS = frozenset({"TaskProcessed"})
 """Events that contain the output of tasks."""
+_LAYOUTS = Layouts()
 
 
 def replayed(control: Control, execution_id: str, after: str | None = None, source: str | None = None) -> view_shapes.Replay:
@@ -95,11 +97,11 @@ def _placed(control: Control, digest: str, drawn: Graph) -> dict[str, Any]:
     from noetl_core.observe.drawing.layout import placed, places_of, with_lines_of, with_room  # 2 ms, as below
 
     if not any("branches" in node.facts for node in drawn.nodes):
-        return placed(drawn, control.layouts(digest, lambda: places_of(with_room(graph_of(control.playbook(digest))), NAME)))
+        return placed(drawn, _LAYOUTS(digest, lambda: places_of(with_room(graph_of(control.playbook(digest))), NAME)))
     steps = "\n".join([node.step for node in drawn.nodes])  # the others are folded
     key = f"{digest} {blake2b(steps.encode(), digest_size=16).hexdigest()}"
     whole = graph_of(control.playbook(digest))
-    return placed(drawn, control.layouts(key, lambda: places_of(with_room(with_lines_of(drawn, whole)), NAME)))
+    return placed(drawn, _LAYOUTS(key, lambda: places_of(with_room(with_lines_of(drawn, whole)), NAME)))
 
 
 def drawing(control: Control, execution_id: str, form: Drawn, unfold: Collection[str] | None = None) -> str:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from noetl_infra.meter import Used, billed_ms
+from bench.meter import Used, billed_ms
 
 
 @pytest.mark.parametrize(
