@@ -43,10 +43,16 @@ class Override:
 def _part(tree: ast.AST, text: str, part: str, row: Override) -> str:
     node = tree
     for name in part.split("."):
-        found = [n for n in ast.iter_child_nodes(node) if getattr(n, "name", None) == name]
+        found = [n for n in ast.iter_child_nodes(node) if name in _defined(n)]
         assert found, f"{row.library} has no {row.module}.{part} any more, which {row.where} overrides or calls: {row.why}"
         node = found[-1]
     return "\n".join(line.strip() for line in (ast.get_source_segment(text, node) or "").splitlines())
+
+
+def _defined(node: ast.AST) -> list[str]:
+    """Return the names that a class, a function or an assignment defines."""
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", node)]
+    return [name for target in targets for name in (getattr(target, "name", None), getattr(target, "id", None)) if name]
 
 
 OVERRIDES = [
@@ -64,6 +70,11 @@ OVERRIDES = [
         "jinja2", "jinja2.environment", ("Environment._parse", "Environment._tokenize", "Environment._generate", "Environment.lexer"),
         "noetl_core/expr/environment.py", "Jinja2 walks every template twice more, for an optimizer and extensions that are not used",
         "22a5548825c428a8",
+    ),
+    Override(
+        "jinja2", "jinja2.runtime", ("Undefined",), "noetl_core/expr/evaluation_limits.py",
+        "an undefined name has attributes, is false and compares; its errors name the part that is missing",
+        "827792a28f06eef0",
     ),
     Override(
         "aiohttp", "aiohttp.connector", ("BaseConnector.connect", "Connection.protocol", "Connection.close"),
@@ -100,6 +111,22 @@ OVERRIDES = [
         ("Worker._spawn", "Worker.invoke", "Worker._read_stderr", "Worker._drain_stderr_bounded", "kill_workers"),
         "noetl_infra/pollers.py and environments.py", "it waits for logs, and keeps a process whose start was killed",
         "05881e397ee42373",
+    ),
+    Override(
+        "ministack", "ministack.services.lambda_svc", ("_ESM_IDLE_WAKE_GAP_SECONDS", "_ESM_BACKOFF_SECONDS", "_esm_wake"),
+        "noetl_infra/pollers.py", "it has no setting for the interval of its polls, and no hook for a new record of a stream",
+        "54cb7623d7e400d0",
+    ),
+    Override(
+        "ministack", "ministack.services.dynamodb",
+        ("_tokenize", "_condition_syntax_error", "_check_redundant_parens", "_check_reserved_keyword_usage", "_evaluate_condition"),
+        "noetl_infra/expressions.py", "it parses a condition again for every item that it looks at",
+        "d5f65941a434875e",
+    ),
+    Override(
+        "uvicorn", "uvicorn.protocols.http.httptools_impl", ("HttpToolsProtocol.connection_made",), "noetl_infra/server.py",
+        "head and body of a response are one write; uvicorn makes two",
+        "1497c2a079be82ff",
     ),
 ]  # fmt: skip
 
