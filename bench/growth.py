@@ -65,11 +65,12 @@ def figures(times: int) -> list[Figure]:
             out.append(Figure(f"{name}, {n:,}", unit, tuple(r.seconds / n * scale for r in runs), note=note))
         small, large = samples[sizes[1]], samples[sizes[-1]]
         grown = median(r.cpu for r in large) / sizes[-1] / (median(r.cpu for r in small) / sizes[1])
-        ratio = f"  {name}: its cost in a run of {sizes[-1]:,} / of {sizes[1]:,}"
+        ratio = f"  {name}: its cost in a run of {sizes[-1]:,}, divided by that in a run of {sizes[1]:,}"
         out.append(Figure(ratio, "x", (grown,), FLAT, note="processor time"))
         more = median(r.peak_mb for r in large) - median(r.peak_mb for r in samples[sizes[0]])
         bound = None if make is chain else FLAT_MB  # the document itself grows with the chain
-        out.append(Figure(f"  {name}: peak memory of a run of {sizes[-1]:,} - of {sizes[0]:,}", "MB", (more,), bound))
+        difference = f"  {name}: peak memory of a run of {sizes[-1]:,}, minus that of a run of {sizes[0]:,}"
+        out.append(Figure(difference, "MB", (more,), bound))
     return out
 
 
