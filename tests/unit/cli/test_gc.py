@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from noetl_cli import main
 from noetl_cli.commands.gc import gc
 from noetl_core.adapters.local.results import DRAFT_S
 from noetl_core.control.admit import StartRequest
 from noetl_core.ports import LimitRecord, UnreadableStore
 from noetl_core.runtime.local import LocalWiring
+from tests.commands import run
 
 HELLO = """
 apiVersion: noetl.io/v2
@@ -95,11 +95,11 @@ def test_a_store_that_is_spoilt_while_it_is_served_ends_serving(local: LocalWiri
         local.runner.serve()
 
 
-def test_a_file_that_is_no_store_is_refused_with_a_remedy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_no_store_is_refused_with_a_remedy(tmp_path: Path) -> None:
     (tmp_path / "bad.db").write_bytes(b"no database" * 500)
-    with pytest.raises(UnreadableStore) as refused:
+    with pytest.raises(UnreadableStore):
         LocalWiring(tmp_path / "bad.db")
-    assert main._other(refused.value) == 2
-    said = capsys.readouterr().err
-    assert "file is not a database" in said
-    assert "--store" in said
+    refused = run("gc", "--store", "bad.db", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "file is not a database" in refused.stderr
+    assert "--store" in refused.stderr
