@@ -138,7 +138,7 @@ def test_a_full_disk_in_the_middle_leaves_nothing_written(store: ObservedEventSt
 
 def test_a_transaction_is_synced_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     syncs: list[int] = []
-    monkeypatch.setattr(module, "_sync", syncs.append)
+    monkeypatch.setattr(module, "sync_file", syncs.append)
     store = ObservedEventStore(Database(tmp_path / "runs.db", "power"))
     with store._db.transaction():
         for seq in range(5):
@@ -280,7 +280,7 @@ def test_a_commit_is_reported_to_observers_though_its_sync_fails(tmp_path: Path,
         synced.append(handle)
         raise OSError("no")
 
-    monkeypatch.setattr(module, "_sync", sync)
+    monkeypatch.setattr(module, "sync_file", sync)
     told: list[int] = []
     lost: list[bool] = []
     store.observer = lambda stored: told.append(stored.seq)

@@ -168,13 +168,18 @@ def test_each_task_has_its_own_memory_limit_in_a_process_that_waited(server: tup
 def test_processes_that_are_kept_no_longer_end_without_a_task_waiting_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
     tool = PythonTool()
     asked: list[str] = []
-    ask = ForkServer._ask
+    fork, end = ForkServer.fork, ForkServer.end
 
-    def counted(self: ForkServer, request: Mapping[str, Any]) -> tuple[dict[str, Any], list[int]]:
-        asked.append(request["op"])
-        return ask(self, request)
+    def forks(self: ForkServer, surroundings: Mapping[str, Any]) -> Any:
+        asked.append("fork")
+        return fork(self, surroundings)
 
-    monkeypatch.setattr(ForkServer, "_ask", counted)
+    def ends(self: ForkServer, pid: int, grace: float) -> tuple[int, bool]:
+        asked.append("end")
+        return end(self, pid, grace)
+
+    monkeypatch.setattr(ForkServer, "fork", forks)
+    monkeypatch.setattr(ForkServer, "end", ends)
     pids = [pid_of_task(tool, n) for n in range(MAX_IDLE + 3)]
     assert asked == ["fork"] * len(pids)
     deadline = time.monotonic() + 10
