@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from noetl_core.control.admit import StartRequest
 from noetl_core.ports import LimitRecord, UnreadableStore
 from noetl_core.runtime.local import LocalWiring
 from tests.commands import run
+from tests.waiting import eventually
 
 HELLO = """
 apiVersion: noetl.io/v2
@@ -66,10 +68,13 @@ def test_expired_executions_and_leftovers_of_killed_processes_are_removed(local:
 def test_serving_forgets_from_time_to_time(local: LocalWiring) -> None:
     expired = ended(local)
     local.database.write("UPDATE heads SET expires_at=1")
-    local.runner._serves = True
-    local.runner._looked = 0
-    local.runner._idle(local.clock.now())
-    assert local.index.head(expired) is None
+    serving = threading.Thread(target=local.runner.serve)
+    serving.start()
+    try:
+        eventually(lambda: local.index.head(expired) is None)
+    finally:
+        local.runner.leave("test")
+        serving.join(10)
 
 
 def test_gc_prints_its_removed_executions_and_freed_bytes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

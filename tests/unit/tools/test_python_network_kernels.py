@@ -89,7 +89,7 @@ def test_a_kernel_without_the_filter_refuses_network_only_on_lambda(on_lambda: b
 def test_the_processes_of_a_task_end_with_it(python: Python, tool: Any) -> None:
     """By itself, by its timeout, by a signal, and when it closes whatever it has open."""
     python("result = 1")
-    server = tool._ready()._fork_server._process.pid
+    server = tool.pool().fork_server.process.pid
     before = descendants(server)
     endings = [
         "import os; os._exit(3)",

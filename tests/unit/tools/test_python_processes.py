@@ -41,10 +41,10 @@ def test_many_threads_share_the_tool(tool: PythonTool) -> None:
 
 def test_the_fork_server_is_replaced_when_it_dies(python: Python, tool: PythonTool) -> None:
     assert python("result = 1").result == 1
-    pool = tool._ready()
-    assert pool._fork_server is not None
-    pool._fork_server._process.kill()
-    pool._fork_server._process.wait()
+    pool = tool.pool()
+    assert pool.fork_server is not None
+    pool.fork_server.process.kill()
+    pool.fork_server.process.wait()
     assert python("result = 'again'", execution="after").result == "again"
 
 
@@ -53,9 +53,9 @@ def test_a_warmed_tool_is_ready_and_warming_twice_starts_nothing_twice() -> None
     registry.warm(["python", "http", "nonsense"])
     tool = registry.get("python")
     assert isinstance(tool, PythonTool)
-    first = tool._ready()._fork_server
+    first = tool.pool().fork_server
     registry.warm(["python"])
-    assert first is not None and tool._ready()._fork_server is first
+    assert first is not None and tool.pool().fork_server is first
     assert tool.run(ToolCall("python", {"code": "result = 1"})).result == 1
     registry.close()
 
@@ -83,9 +83,9 @@ def one_more_child(server: int, known: set[int]) -> int:
 def server() -> Iterator[tuple[PythonTool, int]]:
     tool = PythonTool()
     tool.warm()
-    fork_server = tool._ready()._fork_server
+    fork_server = tool.pool().fork_server
     assert fork_server is not None
-    yield tool, fork_server._process.pid
+    yield tool, fork_server.process.pid
     tool.close()
 
 
