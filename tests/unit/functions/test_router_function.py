@@ -177,8 +177,8 @@ def test_a_wake_that_decides_for_minutes_comes_again_and_the_next_is_routed(
 
 def marked() -> Iterator[bytes]:
     """Yield the executions that this process has marked as being evaluated."""
-    memory = control_wiring.marks()._memory
-    content = memory[:] if memory is not None else b""
+    file = control_wiring.marks().file
+    content = file.read_bytes() if file is not None else b""
     return (slot for slot in content.split(b"\0") if slot)
 
 
