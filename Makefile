@@ -9,7 +9,7 @@ UV := $(shell command -v uv 2>/dev/null || echo $(BIN)/uv)
 # Without it every process of the suite compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test check docs lint types types-product contracts template unit e2e bench latency gigabyte peers idle rate scaling up down clean dist braket coverage soak scale load conformance matrix properties pairs kills fuzz nightly layer build sam-local audit
+.PHONY: setup run test check docs lint types types-product contracts template unit e2e bench latency gigabyte peers idle rate scaling up down clean dist braket coverage touched soak scale load conformance matrix properties pairs kills fuzz nightly layer build sam-local audit
 
 setup: $(VENV)/.synced
 
@@ -76,6 +76,10 @@ coverage: setup
 	@export COVERAGE_FILE=build/coverage/.coverage; status=0; \
 	 $(BIN)/pytest -n 2 --dist loadfile --cov --cov-report= -m 'not untraced and not e2e and not soak and not scale and not load and not sam_local and not braket' || status=$$?; \
 	 $(BIN)/coverage report --sort=cover; exit $$status
+
+# Modules of the product of which no test of `make test` runs a function; data in build/touched. FILES=tests/unit/expr runs only these tests.
+touched: setup
+	@$(BIN)/python -m tests.touched $(FILES)
 
 e2e: setup
 	@$(BIN)/pytest tests/e2e

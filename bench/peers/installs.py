@@ -23,8 +23,8 @@ def python_of(name: str) -> Path:
     python = folder / "bin" / "python"
     if not _is_current(folder, lock):
         uv = shutil.which("uv") or str(Path(sys.executable).parent / "uv")
-        _carry_out(name, [uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(folder)])
-        _carry_out(
+        carry_out(name, [uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(folder)])
+        carry_out(
             name, [uv, "pip", "sync", "--quiet", "--compile-bytecode", "--require-hashes", "--python", str(python), str(lock)]
         )
         _remember(folder, lock)
@@ -42,12 +42,13 @@ def node_modules(into: Path = INTO) -> Path:
             raise NotRun("npm is not installed")
         for file in ("package.json", "package-lock.json"):
             shutil.copy(HERE / file, folder)
-        _carry_out("npm", [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix", str(folder)])
+        carry_out("npm", [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix", str(folder)])
         _remember(folder, lock)
     return folder / "node_modules"
 
 
-def _carry_out(name: str, command: list[str]) -> None:
+def carry_out(name: str, command: list[str]) -> None:
+    """Run a command that installs `name`. Raises `NotRun`."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -81,10 +81,11 @@ def _handle_record(record: SQSRecord) -> None:
             f"the evaluation of message {record.message_id} has killed processes; the message becomes a dead letter"
         )
     with marks().mark(MESSAGE + record.message_id):
-        _take_all(record, first=received == 1)
+        take_all(record, first=received == 1)
 
 
-def _take_all(record: SQSRecord, *, first: bool) -> None:
+def take_all(record: SQSRecord, *, first: bool) -> None:
+    """Take the deliveries of a record; the first time, each small one gets only a part of the time left."""
     for delivery in _deliveries(record):
         if left.seconds <= 0:
             raise TimeoutError("no time was left for this delivery in this invocation")

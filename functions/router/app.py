@@ -126,12 +126,12 @@ def _stream(records: list[dict[str, Any]]) -> Mapping[str, Any]:
 
 def _route_all(news: Mapping[str, list[Boundary]]) -> None:
     """Route each execution of a batch. Raises if one can be routed neither now nor later."""
-    calls = [partial(_route, execution_id, boundaries) for execution_id, boundaries in news.items()]
+    calls = [partial(route, execution_id, boundaries) for execution_id, boundaries in news.items()]
     with commands().gathering() as unsent:
         outcomes = side_by_side(calls, AT_ONCE, lambda: min(LONGEST_S, left.seconds), pulse=commands().flush)
     for execution_id, error in zip(news, outcomes, strict=True):
         if isinstance(error, NotBegun):
-            _later(execution_id, 0)
+            wake_later(execution_id, 0)
         elif isinstance(error, OutOfTime):
             _failed(execution_id, error)
         elif error is not None:
@@ -154,7 +154,8 @@ def _set_due_now(execution_id: str | None) -> None:
         control().index.set_due(execution_id, control().clock.now())
 
 
-def _route(execution_id: str, boundaries: list[Boundary], deadline: Deadline) -> None:
+def route(execution_id: str, boundaries: list[Boundary], deadline: Deadline) -> None:
+    """Route the boundaries of one execution. If that fails, the execution gets a wake."""
     try:
         with control_until(deadline) as control:
             control.route(execution_id, boundaries)
@@ -167,10 +168,10 @@ def _failed(execution_id: str, error: BaseException | None) -> None:
     message = {"execution_id": execution_id, "reason": "its commands were not sent" if error is None else repr(error)}
     logger.error("routing failed; it will be retried", extra=message, exc_info=error)
     metrics.add_metric("RoutingFailed", MetricUnit.Count, 1)
-    _later(execution_id, RETRY_AFTER_S)
+    wake_later(execution_id, RETRY_AFTER_S)
 
 
-def _later(execution_id: str, delay_s: int) -> None:
+def wake_later(execution_id: str, delay_s: int) -> None:
     """Wake the execution through the control queue; if that message is lost, the sweeper finds it."""
     _set_due_now(execution_id)
     control().queue.wake(execution_id, delay_s=delay_s)

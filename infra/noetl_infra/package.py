@@ -96,11 +96,11 @@ def finish(folder: Path, platform: Platform | None = None) -> None:
     `MissingPackages`."""
     version, python = f"{sys.version_info.major}.{sys.version_info.minor}", sys.executable
     if platform is not None and platform.python != version:
-        version, python = platform.python, _interpreter(platform.python)
+        version, python = platform.python, interpreter(platform.python)
     subprocess.run([python, "-I", str(LAYER / "layer.py"), str(folder), version], check=True)
 
 
-def _interpreter(version: str) -> str:
+def interpreter(version: str) -> str:
     """Return the interpreter of a version on this machine. Raises `MissingPackages`."""
     found = subprocess.run([str(LAYER / "find-python.sh"), version, _uv()], capture_output=True, text=True)
     if found.returncode:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from noetl_console.answering import Asked
+from noetl_console.carrying import Carrier
 from noetl_console.local import AT_ONCE, LocalApi
 from noetl_core.api.callers import Caller, Rights
 from noetl_core.runtime.local import LocalWiring
@@ -117,13 +118,13 @@ def test_the_answer_of_a_called_playbook_wakes_the_thread_of_its_caller(api: Loc
         assert time.monotonic() < until
         time.sleep(0.05)
     carried: list[str] = []
-    carry = api._carrier.carry
+    carry = Carrier.carry
 
-    def recorded(execution_id: str) -> None:
+    def recorded(carrier: Carrier, execution_id: str) -> None:
         carried.append(execution_id)
-        carry(execution_id)
+        carry(carrier, execution_id)
 
-    monkeypatch.setattr(api._carrier, "carry", recorded)
+    monkeypatch.setattr(Carrier, "carry", recorded)
     request("POST", f"/api/executions/{waiting[0]['execution_id']}/callbacks/{waiting[0]['wait_id']}", {"data": 1})
     assert carried == [caller]
     while request("GET", f"/api/executions/{caller}")["status"] != "completed":

@@ -225,13 +225,13 @@ def test_a_cycle_that_is_seen_only_once_is_no_deadlock(monkeypatch: pytest.Monke
     ids = [x for source in crossed() for x in start(world, source, 1)]
     control = world.controls[0]
     looks: list[str] = []
-    found = deadlocks_module._Deadlock(ids[0], "deadlock: it was so", {})
+    found = deadlocks_module.Deadlock(ids[0], "deadlock: it was so", {})
 
-    def find(control: Control, places: LimitPlaces, key: str) -> deadlocks_module._Deadlock | None:
+    def find(control: Control, places: LimitPlaces, key: str) -> deadlocks_module.Deadlock | None:
         looks.append(key)
         return found if len(looks) == 1 else None
 
-    monkeypatch.setattr(deadlocks_module, "_find", find)
+    monkeypatch.setattr(deadlocks_module, "find_deadlock", find)
     deadlocks_module.end_deadlock(control, world.places, "a")
     assert looks == ["a", "a"]
     assert world.state(ids[0]).failure is None

@@ -213,7 +213,7 @@ def test_a_cancel_while_the_work_begins_stops_it() -> None:
             while any(m.command is not None and m.command.undoes for m in world.queue.messages):
                 message = next(m for m in world.queue.messages if m.command is not None and m.command.undoes)
                 message.receives += 1
-                world._carry_out(message)
+                world.carry_out(message)
                 assert not tool.crane.lifted, "it is stopped before it has begun"
                 break
 

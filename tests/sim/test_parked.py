@@ -89,13 +89,13 @@ def test_a_token_admitted_at_the_last_moment_reaches_its_join() -> None:
 
 def test_a_token_is_not_evaluated_again_after_unrelated_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     judged: list[str] = []
-    admit = routing._admit
+    admit = routing.admit_token
 
     def counted(p: Any, token: Any) -> bool:
         judged.append(token.step)
         return admit(p, token)
 
-    monkeypatch.setattr(routing, "_admit", counted)
+    monkeypatch.setattr(routing, "admit_token", counted)
     chain = [{"step": f"c{n}", "tool": {"kind": "noop"}, "next": {"arcs": [{"step": f"c{n + 1}"}]}} for n in range(20)]
     steps = [
         fork("never", "reads", "c0"),

@@ -195,11 +195,11 @@ class World:
         message.receives += 1
         if self.concurrency is not None and message.command is not None:
             message.visible_at = self.clock.time + 5_400 * SECOND
-            self.workers.begin(lambda: self._carry_out(message))
+            self.workers.begin(lambda: self.carry_out(message))
         else:
-            self._carry_out(message)
+            self.carry_out(message)
 
-    def _carry_out(self, message: Message) -> None:
+    def carry_out(self, message: Message) -> None:
         if self.asks:  # others go on while a call is frozen
             message.visible_at = self.clock.time + VISIBILITY_S * SECOND
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from threading import Event, Thread
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 from bench.playbooks import chain
 
-from noetl_core.adapters.local.database import Database
+from noetl_core.adapters.local.database import Database, Transaction
 from noetl_core.adapters.local.events import SqliteEventStore
 from noetl_core.adapters.local.processes import name_of
 from noetl_core.control.admit import StartRequest
@@ -151,19 +152,35 @@ def test_another_process_writes_between_decision_and_commit(local: LocalWiring, 
     other.close()
 
 
+def before_each_end(database: Database, act: Callable[[Transaction], None]) -> Callable[[], AbstractContextManager[Transaction]]:
+    """Return transactions of `database` that call `act` before they are committed."""
+    begin, blocks = database.transaction, list[Transaction]()
+
+    @contextmanager
+    def transaction() -> Iterator[Transaction]:
+        with begin() as begun:
+            blocks.append(begun)
+            try:
+                yield begun
+            finally:
+                blocks.pop()
+                if not blocks:  # a block within another one is part of its transaction
+                    act(begun)
+
+    return transaction
+
+
 @pytest.mark.parametrize("when", range(1, 9))
 def test_a_transaction_that_is_lost_is_made_again(local: LocalWiring, when: int, monkeypatch: pytest.MonkeyPatch) -> None:
     executions = started(local, 3, 2)
-    end = local.database._end
     ends: list[int] = []
 
-    def lose(transaction: Any) -> None:
+    def lose(transaction: Transaction) -> None:
         ends.append(transaction.begun)
         if len(ends) == when and transaction.begun:
             transaction.lost = Unavailable("lost")
-        end(transaction)
 
-    monkeypatch.setattr(local.database, "_end", lose)
+    monkeypatch.setattr(local.database, "transaction", before_each_end(local.database, lose))
     for _ in range(2):
         try:
             local.run(*executions)
@@ -181,24 +198,27 @@ def test_no_command_and_no_observer_hears_of_a_lost_transaction(local: LocalWiri
     (execution_id,) = started(local)
     seen: list[Commit] = []
     local.observe(seen.append)
-    end, execute = local.database._end, local.database._execute
+    write, returning = local.database.write, local.database.returning
     lost: list[str] = []
 
-    def lose(transaction: Any) -> None:
+    def lose(transaction: Transaction) -> None:
         if transaction.begun:
             transaction.lost = StorageFailed("full")
             lost.append("the transaction")
-        end(transaction)
 
-    def full(statement: str, values: Any) -> Any:
-        if lost:
-            lost.append(statement)
-            raise StorageFailed("full")
-        return execute(statement, values)
+    def full(execute: Callable[..., Any]) -> Callable[..., Any]:
+        def executed(statement: str, *values: Any, **settings: Any) -> Any:
+            if lost:
+                lost.append(statement)
+                raise StorageFailed("full")
+            return execute(statement, *values, **settings)
+
+        return executed
 
     with monkeypatch.context() as patch:
-        patch.setattr(local.database, "_end", lose)
-        patch.setattr(local.database, "_execute", full)
+        patch.setattr(local.database, "transaction", before_each_end(local.database, lose))
+        patch.setattr(local.database, "write", full(write))
+        patch.setattr(local.database, "returning", full(returning))
         with pytest.raises(StorageFailed):
             local.run(execution_id)
     assert len(lost) > 1
@@ -213,25 +233,24 @@ def test_a_decision_of_another_thread_does_not_follow_from_a_lost_one(
     local: LocalWiring, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (execution_id,) = started(local)
-    end, append = local.database._end, local.store.append
+    append = local.store.append
     signals: list[Thread] = []
     monkeypatch.setattr(local.control, "due_soon", lambda execution_id: None)  # it waits for the transaction, too
     decided = Event()
 
-    def lose(transaction: Any) -> None:
+    def lose(transaction: Transaction) -> None:
         if transaction.begun and not signals:
             signals.append(Thread(target=signal, args=(local.control, execution_id, "go", None)))
             signals[0].start()
             assert decided.wait(10)
             transaction.lost = Unavailable("lost")
-        end(transaction)
 
     def deciding(commit: Commit) -> None:
         if threading.current_thread() in signals:
             decided.set()
         append(commit)
 
-    monkeypatch.setattr(local.database, "_end", lose)
+    monkeypatch.setattr(local.database, "transaction", before_each_end(local.database, lose))
     monkeypatch.setattr(local.store, "append", deciding)
     assert local.run(execution_id)
     signals[0].join(5)

@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 import noetl_core
+from noetl_core.control.admit import StartRequest
+from noetl_core.runtime.embedded import Execution
+from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.operations.base import Operations
 from tests.markup import HOSTILE, Page
 
@@ -39,10 +42,14 @@ def test_an_execution_shows_its_graph_steps_error_and_result() -> None:
 
 
 def test_an_execution_of_a_store_or_a_stack_is_shown_as_it_is_now() -> None:
-    execution = noetl_core.run(TWO)
-    view = noetl_core.View(Operations(lambda: execution._wiring.control, lambda: b""), execution.id)
+    local = LocalWiring()
+    execution_id = local.start(StartRequest(playbook=TWO)).execution_id
+    local.run(execution_id)
+    execution = Execution(local, execution_id)
+    view = noetl_core.View(Operations(lambda: local.control, lambda: b""), execution_id)
     assert view._repr_html_() == execution._repr_html_()
     assert repr(view) == repr(execution) == f"<Execution {execution.id} failed>"
+    local.close()
 
 
 @pytest.mark.parametrize("text", [HOSTILE, "</div></pre></td><style>*{display:none}</style>", "\"' onmouseover=alert(1) x='"])

@@ -78,7 +78,7 @@ def logs(
             return list(found["logs"]), found["cursor"], found["more"]
 
         shown = followed(page, wanted, follow=follow, tail=tail)
-        count = _show(shown, output_, follow, lambda entry: _print(running.rest(entry)))
+        count = _show(shown, output_, follow, lambda entry: print_entry(running.rest(entry)))
         if not count:
             _check_step(where, id, step)
     if output_ == "text" and not count:
@@ -108,7 +108,8 @@ def _show(entries: Iterable[Any], how: str, follow: bool, line: Callable[[Any], 
     return count
 
 
-def _print(entry: LogEntry) -> None:
+def print_entry(entry: LogEntry) -> None:
+    """Print what a task that has ended wrote."""
     print(heading(entry, entry["timestamp"], entry["status"]))
     if entry.get("more"):
         print(output.styled("  ... more before this: noetl logs --full", "dim"))

@@ -31,7 +31,7 @@ def limits(
     if output_ in ("json", "yaml"):
         output.as_data(found, output_)
         return
-    rows = [row for limit in found["limits"] for row in (_all if key is None else _whole)(limit)]
+    rows = [row for limit in found["limits"] for row in (_all if key is None else holders_and_waiters)(limit)]
     for rate in found["rates"]:
         reserved = f"reserved for {rate['behind_s']:.1f} s" if rate["behind_s"] > 0 else ""
         if key is None:
@@ -52,7 +52,7 @@ def _all(limit: LimitInUse) -> Iterator[dict[str, Any]]:
     yield {"limit": limit["key"], "kind": "concurrency", "in use": f"{limit['held']}/{limit['max']}", "waiting": waits}
 
 
-def _whole(limit: LimitInUse) -> Iterator[dict[str, Any]]:
+def holders_and_waiters(limit: LimitInUse) -> Iterator[dict[str, Any]]:
     """Yield a row for each holder and waiter."""
     for held in limit.get("holders", ()):
         yield {"execution": held["execution_id"], "holder": held["holder"], "state": f"since {held.get('since')}{_leaves(held)}"}

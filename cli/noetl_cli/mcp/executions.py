@@ -54,9 +54,9 @@ class Executions:
         """Return the tools for a caller. Raises `Exit`."""
         offered = await _off_loop(lambda: self._catalog.offered(self._callers.api(authorization)))
         playbooks = [Tool(one.name, one.description, one.schema, partial(self._start, one)) for one in offered.values()]
-        return {tool.name: tool for tool in (*playbooks, *self._own())}
+        return {tool.name: tool for tool in (*playbooks, *self.own_tools())}
 
-    def _own(self) -> list[Tool]:
+    def own_tools(self) -> list[Tool]:
         about = "The status and the result of an execution of one of these tools; waits for its end"
         found = [
             Tool("noetl_execution", about, inputs("execution_id", execution_id=ID, wait_s=WAIT, offset=OFFSET), self._show, True),
@@ -140,7 +140,7 @@ class Executions:
         api = self._api(call)
         now = api.changes(execution_id, limit=0)
         assert now is not None  # None is the answer to a request with a tag
-        return now, [each for each in _questions(api, now) if each["wait_id"] != answered]
+        return now, [each for each in questions(api, now) if each["wait_id"] != answered]
 
     def _state(self, call: Call, now: Changes, questions: list[dict[str, Any]], offset: int) -> Answer:
         out: dict[str, Any] = {"execution_id": now["execution_id"], "status": now["status"]}
@@ -195,7 +195,7 @@ def _root(api: Api, execution_id: str) -> Execution:
     return found
 
 
-def _questions(api: Api, now: Mapping[str, Any], generation: int = 0) -> list[dict[str, Any]]:
+def questions(api: Api, now: Mapping[str, Any], generation: int = 0) -> list[dict[str, Any]]:
     """Return the callbacks for which an execution waits, and those of the playbooks that it calls."""
     found: list[dict[str, Any]] = []
     for wait in now.get("waiting_for", ()) if now["status"] == "waiting" else ():
@@ -205,7 +205,7 @@ def _questions(api: Api, now: Mapping[str, Any], generation: int = 0) -> list[di
             found.append({name: value for name, value in {**named, **about}.items() if value is not None})
         elif wait.get("child") and generation < GENERATIONS:
             with suppress(Exit):  # it is requested, and not created yet
-                found += _questions(api, api.changes(str(wait["child"]), limit=0) or {"status": ""}, generation + 1)
+                found += questions(api, api.changes(str(wait["child"]), limit=0) or {"status": ""}, generation + 1)
     return found
 
 

@@ -112,7 +112,7 @@ def empty(seed: int = 0) -> World:
     world.catalog = WatchedCatalog(world.catalog, moments)  # type: ignore[assignment]
     world.controls = [world.new_control(), world.new_control()]
     for control in world.controls:
-        control.playbook._parsed = PARSED
+        control.playbook.parsed = PARSED
     world.tool = _answers
     for path, source in CHILDREN.items():
         world.catalog.register(path, digest_of(source), source, 1)

@@ -35,14 +35,14 @@ class Power:
         self.syncs = 0
         self._synced = 0
         self._copies = 0
-        sync = module._sync
+        sync = module.sync_file
 
         def counted(handle: int) -> None:
             self._synced = os.fstat(handle).st_size
             self.syncs += 1
             sync(handle)
 
-        monkeypatch.setattr(module, "_sync", counted)
+        monkeypatch.setattr(module, "sync_file", counted)
 
     def cut(self) -> SqliteEventStore:
         """The log as another process finds it after the power has come back."""
@@ -161,7 +161,7 @@ def test_after_a_failed_sync_nothing_is_called_durable(power: Power, monkeypatch
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(module, "_sync", full)
+        patch.setattr(module, "sync_file", full)
         with pytest.raises(StorageFailed, match="No space left"):
             local.start(StartRequest(playbook=chain(2)))
     with pytest.raises(StorageFailed, match="No space left"):
@@ -179,7 +179,7 @@ def test_a_thread_that_writes_during_a_sync_hears_that_it_failed(tmp_path: Path,
         fails.wait(20)
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(module, "_sync", sync)
+    monkeypatch.setattr(module, "sync_file", sync)
     database = Database(tmp_path / "runs.db", "power")
     heard: list[str] = []
 

@@ -65,5 +65,5 @@ def test_names_of_an_older_version_are_judged_by_pid_only() -> None:
 
 def test_without_proc_a_living_pid_counts_as_the_same_process(monkeypatch: pytest.MonkeyPatch) -> None:
     name = name_of()
-    monkeypatch.setattr(processes, "_began", lambda pid: None)
+    monkeypatch.setattr(processes, "start_of", lambda pid: None)
     assert not has_ended(name)

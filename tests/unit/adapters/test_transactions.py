@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -44,8 +44,10 @@ def positions(store: SqliteEventStore) -> list[int]:
     return [c.seq for c in store.read(RUN)]
 
 
-def test_others_see_all_commits_of_a_transaction_or_none(store: ObservedEventStore, other: SqliteEventStore) -> None:
-    with store._db.transaction():
+def test_others_see_all_commits_of_a_transaction_or_none(
+    database: Database, store: ObservedEventStore, other: SqliteEventStore
+) -> None:
+    with database.transaction():
         store.append(commit(RUN, 0))
         store.append(commit(RUN, 1))
         assert positions(store) == [0, 1]
@@ -59,9 +61,11 @@ def test_others_see_all_commits_of_a_transaction_or_none(store: ObservedEventSto
     assert positions(other) == [0, 1]
 
 
-def test_a_conflict_takes_back_its_own_commit_alone(store: ObservedEventStore, other: SqliteEventStore) -> None:
+def test_a_conflict_takes_back_its_own_commit_alone(
+    database: Database, store: ObservedEventStore, other: SqliteEventStore
+) -> None:
     other.append(commit(CONTROL, 0, "another process"))
-    with store._db.transaction():
+    with database.transaction():
         store.append(commit(RUN, 0))
         with pytest.raises(Conflict):
             store.append(commit(CONTROL, 0, "this one"))
@@ -70,26 +74,28 @@ def test_a_conflict_takes_back_its_own_commit_alone(store: ObservedEventStore, o
     assert other.read(CONTROL)[0].writer == "another process"
 
 
-def test_an_error_in_the_block_keeps_the_commits_before_it(store: ObservedEventStore, other: SqliteEventStore) -> None:
-    with pytest.raises(ZeroDivisionError), store._db.transaction():
+def test_an_error_in_the_block_keeps_the_commits_before_it(
+    database: Database, store: ObservedEventStore, other: SqliteEventStore
+) -> None:
+    with pytest.raises(ZeroDivisionError), database.transaction():
         store.append(commit(RUN, 0))
         raise ZeroDivisionError
     assert positions(other) == [0]
 
 
 def test_observers_are_notified_in_order_after_the_transaction_commits(
-    store: ObservedEventStore, other: SqliteEventStore
+    database: Database, store: ObservedEventStore, other: SqliteEventStore
 ) -> None:
     seen: list[tuple[int, list[int]]] = []
     store.observer = lambda stored: seen.append((stored.seq, positions(other)))
-    with store._db.transaction():
+    with database.transaction():
         for seq in range(3):
             store.append(commit(RUN, seq))
         assert seen == []
     assert seen == [(seq, [0, 1, 2]) for seq in range(3)]
 
 
-def test_an_observer_that_raises_does_not_hide_commits_from_the_next(store: ObservedEventStore) -> None:
+def test_an_observer_that_raises_does_not_hide_commits_from_the_next(database: Database, store: ObservedEventStore) -> None:
     seen: list[int] = []
 
     def observer(stored: Commit) -> None:
@@ -97,50 +103,55 @@ def test_an_observer_that_raises_does_not_hide_commits_from_the_next(store: Obse
         raise ZeroDivisionError
 
     store.observer = observer
-    with pytest.raises(ZeroDivisionError), store._db.transaction():
+    with pytest.raises(ZeroDivisionError), database.transaction():
         store.append(commit(RUN, 0))
         store.append(commit(RUN, 1))
     assert seen == [0, 1]
 
 
-def test_another_writer_that_holds_the_file_leaves_nothing_written(store: ObservedEventStore, other: SqliteEventStore) -> None:
+def test_another_writer_that_holds_the_file_leaves_nothing_written(
+    database: Database, store: ObservedEventStore, other: SqliteEventStore
+) -> None:
     seen: list[Commit] = []
     store.observer = seen.append
-    holder = sqlite3.connect(store._db.path, isolation_level=None)
+    holder = sqlite3.connect(database.path, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
-    with pytest.raises(Unavailable), store._db.transaction() as transaction:
+    with pytest.raises(Unavailable), database.transaction() as transaction:
         store.append(commit(RUN, 0))
     assert not transaction.committed
     holder.execute("ROLLBACK")
     holder.close()
     assert (positions(other), seen) == ([], [])
-    with store._db.transaction():
+    with database.transaction():
         store.append(commit(RUN, 0))
     assert positions(other) == [0]
 
 
-def test_a_full_disk_in_the_middle_leaves_nothing_written(store: ObservedEventStore, other: SqliteEventStore) -> None:
+def test_a_full_disk_in_the_middle_leaves_nothing_written(
+    database: Database, store: ObservedEventStore, other: SqliteEventStore
+) -> None:
     def fill() -> None:
-        (pages,) = store._db.rows("PRAGMA page_count")[0]
-        store._db.rows(f"PRAGMA max_page_count={pages}")
+        (pages,) = database.rows("PRAGMA page_count")[0]
+        database.rows(f"PRAGMA max_page_count={pages}")
         for seq in range(1, 500):
             store.append(commit(RUN, seq, "x" * 5000))
 
-    with pytest.raises(StorageFailed), store._db.transaction() as transaction:
+    with pytest.raises(StorageFailed), database.transaction() as transaction:
         store.append(commit(RUN, 0))
         fill()
     assert not transaction.committed
     assert positions(other) == []
-    store._db.rows("PRAGMA max_page_count=1000000")
+    database.rows("PRAGMA max_page_count=1000000")
     store.append(commit(RUN, 0))
     assert positions(other) == [0]
 
 
 def test_a_transaction_is_synced_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     syncs: list[int] = []
-    monkeypatch.setattr(module, "_sync", syncs.append)
-    store = ObservedEventStore(Database(tmp_path / "runs.db", "power"))
-    with store._db.transaction():
+    monkeypatch.setattr(module, "sync_file", syncs.append)
+    database = Database(tmp_path / "runs.db", "power")
+    store = ObservedEventStore(database)
+    with database.transaction():
         for seq in range(5):
             store.append(commit(RUN, seq))
         assert not syncs
@@ -169,10 +180,10 @@ def test_an_end_of_another_thread_is_not_routed_in_its_transaction(store: Observ
 
 
 def test_a_write_of_another_thread_waits_and_is_not_lost_with_the_transaction(
-    store: ObservedEventStore, other: SqliteEventStore
+    database: Database, store: ObservedEventStore, other: SqliteEventStore
 ) -> None:
     thread = threading.Thread(target=lambda: store.append(commit(CONTROL, 0)))
-    with pytest.raises(Unavailable), store._db.transaction() as transaction:
+    with pytest.raises(Unavailable), database.transaction() as transaction:
         store.append(commit(RUN, 0))
         thread.start()
         thread.join(0.05)
@@ -192,24 +203,34 @@ def test_an_end_of_a_run_that_another_process_ended_is_not_routed(store: Observe
     assert (routed, lost, other.read(RUN)[0].writer) == ([], [True], "another process")
 
 
-class Connection:
+class Connection(sqlite3.Connection):
     """A connection that lets a test come between two of its statements."""
 
-    def __init__(self, database: Database) -> None:
-        self._connection = database._connection
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
         self.before: dict[str, Callable[[], None]] = {}
         self.after: dict[str, Callable[[], None]] = {}
-        database._connection = cast(sqlite3.Connection, self)
 
-    def execute(self, statement: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
+    def execute(self, statement: str, values: Any = (), /) -> sqlite3.Cursor:
         word = statement.split()[0]
         self.before.pop(word, int)()
-        cursor = self._connection.execute(statement, values)
+        cursor = super().execute(statement, values)
         self.after.pop(word, int)()
         return cursor
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._connection, name)
+
+@pytest.fixture
+def connections(monkeypatch: pytest.MonkeyPatch) -> list[Connection]:
+    """The connections that are opened from now on; the first writes."""
+    opened: list[Connection] = []
+    connect = sqlite3.connect
+
+    def noted(*arguments: Any, **settings: Any) -> Connection:
+        opened.append(connect(*arguments, **settings, factory=Connection))
+        return opened[-1]
+
+    monkeypatch.setattr(sqlite3, "connect", noted)
+    return opened
 
 
 def interrupt() -> None:
@@ -219,19 +240,21 @@ def interrupt() -> None:
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("word", ["BEGIN", "INSERT", "COMMIT"])
 def test_an_interrupt_leaves_no_transaction_open(
-    store: ObservedEventStore, other: SqliteEventStore, word: str, when: str
+    connections: list[Connection], database: Database, store: ObservedEventStore, other: SqliteEventStore, word: str, when: str
 ) -> None:
-    getattr(Connection(store._db), when)[word] = interrupt
-    with pytest.raises((KeyboardInterrupt, UnreadableStore)), store._db.transaction():
+    getattr(connections[0], when)[word] = interrupt
+    with pytest.raises((KeyboardInterrupt, UnreadableStore)), database.transaction():
         store.append(commit(RUN, 0))
     other.append(commit(CONTROL, 0))
-    with store._db.transaction():
+    with database.transaction():
         store.append(commit(CONTROL, 1))
     assert len(other.read(CONTROL)) == 2
 
 
-def test_a_read_that_fails_takes_back_the_whole_transaction(store: ObservedEventStore, other: SqliteEventStore) -> None:
-    connection = Connection(store._db)
+def test_a_read_that_fails_takes_back_the_whole_transaction(
+    connections: list[Connection], database: Database, store: ObservedEventStore, other: SqliteEventStore
+) -> None:
+    connection = connections[0]
 
     def fail() -> None:
         connection.execute("ROLLBACK")  # as SQLite does
@@ -240,7 +263,7 @@ def test_a_read_that_fails_takes_back_the_whole_transaction(store: ObservedEvent
         raise error
 
     connection.before["SELECT"] = fail
-    with pytest.raises(StorageFailed), store._db.transaction():
+    with pytest.raises(StorageFailed), database.transaction():
         store.append(commit(RUN, 0))
         with suppress(StorageFailed):
             positions(store)
@@ -249,26 +272,29 @@ def test_a_read_that_fails_takes_back_the_whole_transaction(store: ObservedEvent
     assert positions(other) == []
 
 
-def test_a_store_that_is_closed_in_the_middle_leaves_nothing_written(store: ObservedEventStore, other: SqliteEventStore) -> None:
-    with pytest.raises(UnreadableStore), store._db.transaction():
+def test_a_store_that_is_closed_in_the_middle_leaves_nothing_written(
+    database: Database, store: ObservedEventStore, other: SqliteEventStore
+) -> None:
+    with pytest.raises(UnreadableStore), database.transaction():
         store.append(commit(RUN, 0))
-        store._db.close()
+        database.close()
     assert positions(other) == []
 
 
 def test_readers_find_the_file_from_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path)
-    store = ObservedEventStore(Database("runs.db"))
+    database = Database("runs.db")
+    store = ObservedEventStore(database)
     store.append(commit(RUN, 0))
     monkeypatch.chdir("elsewhere")
     found: list[list[int]] = []
-    with store._db.transaction():
+    with database.transaction():
         store.append(commit(RUN, 1))
         thread = threading.Thread(target=lambda: found.append(positions(store)))
         thread.start()
         thread.join(5)
-    store._db.close()
+    database.close()
     assert found == [[0]]
 
 
@@ -280,7 +306,7 @@ def test_a_commit_is_reported_to_observers_though_its_sync_fails(tmp_path: Path,
         synced.append(handle)
         raise OSError("no")
 
-    monkeypatch.setattr(module, "_sync", sync)
+    monkeypatch.setattr(module, "sync_file", sync)
     told: list[int] = []
     lost: list[bool] = []
     store.observer = lambda stored: told.append(stored.seq)

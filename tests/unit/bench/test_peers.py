@@ -238,7 +238,7 @@ def test_an_engine_that_cannot_be_installed_is_not_run_with_the_reason(tmp_path:
     with pytest.raises(NotRun, match="npm is not installed"):
         installs.node_modules(tmp_path)
     with pytest.raises(NotRun, match="nothing could not be installed: no such lock"):
-        installs._carry_out("nothing", [sys.executable, "-c", "import sys; sys.exit('no such lock')"])
+        installs.carry_out("nothing", [sys.executable, "-c", "import sys; sys.exit('no such lock')"])
 
 
 def test_the_command_reports_an_engine_that_it_cannot_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from noetl_cli import main
 from noetl_cli.commands.gc import gc
 from noetl_core.adapters.local.results import DRAFT_S
 from noetl_core.control.admit import StartRequest
 from noetl_core.ports import LimitRecord, UnreadableStore
 from noetl_core.runtime.local import LocalWiring
+from tests.commands import run
+from tests.waiting import eventually
 
 HELLO = """
 apiVersion: noetl.io/v2
@@ -66,10 +68,13 @@ def test_expired_executions_and_leftovers_of_killed_processes_are_removed(local:
 def test_serving_forgets_from_time_to_time(local: LocalWiring) -> None:
     expired = ended(local)
     local.database.write("UPDATE heads SET expires_at=1")
-    local.runner._serves = True
-    local.runner._looked = 0
-    local.runner._idle(local.clock.now())
-    assert local.index.head(expired) is None
+    serving = threading.Thread(target=local.runner.serve)
+    serving.start()
+    try:
+        eventually(lambda: local.index.head(expired) is None)
+    finally:
+        local.runner.leave("test")
+        serving.join(10)
 
 
 def test_gc_prints_its_removed_executions_and_freed_bytes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -95,11 +100,11 @@ def test_a_store_that_is_spoilt_while_it_is_served_ends_serving(local: LocalWiri
         local.runner.serve()
 
 
-def test_a_file_that_is_no_store_is_refused_with_a_remedy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_no_store_is_refused_with_a_remedy(tmp_path: Path) -> None:
     (tmp_path / "bad.db").write_bytes(b"no database" * 500)
-    with pytest.raises(UnreadableStore) as refused:
+    with pytest.raises(UnreadableStore):
         LocalWiring(tmp_path / "bad.db")
-    assert main._other(refused.value) == 2
-    said = capsys.readouterr().err
-    assert "file is not a database" in said
-    assert "--store" in said
+    refused = run("gc", "--store", "bad.db", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "file is not a database" in refused.stderr
+    assert "--store" in refused.stderr

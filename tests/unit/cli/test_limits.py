@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from noetl_cli.commands.limits import _whole as of_one
+from noetl_cli.commands.limits import holders_and_waiters
 from noetl_cli.display import output
 from noetl_core.ports import LimitRecord
 from noetl_core.views.executions import executions, listing, statistics
@@ -140,4 +140,7 @@ def test_a_displaced_holder_is_shown_with_the_execution_that_displaces_it() -> N
     shown = limits(world.controls[0], "shop")["limits"][0]
     (holder,) = shown["holders"]
     assert (holder["execution_id"], holder["displaced_by"]) == (first, second)
-    assert [row["state"] for row in of_one(shown)] == [f"since {holder['since']}, displaced by {second}", "waits, 1st"]
+    assert [row["state"] for row in holders_and_waiters(shown)] == [
+        f"since {holder['since']}, displaced by {second}",
+        "waits, 1st",
+    ]

@@ -118,7 +118,7 @@ def test_a_question_of_a_called_playbook_is_answered_by_a_tool(local: LocalCalle
 
 def test_a_called_playbook_that_is_not_created_yet_has_no_questions(local: LocalCallers) -> None:
     now: Any = {"status": "waiting", "execution_id": "1", "waiting_for": [{"kind": "child", "wait_id": "w", "child": "12"}]}
-    assert executions._questions(local.api(None), now) == []
+    assert executions.questions(local.api(None), now) == []
 
 
 def test_without_answers_a_person_answers(local: LocalCallers) -> None:
@@ -268,7 +268,7 @@ def test_the_page_about_tools_shows_them(local: LocalCallers) -> None:
     (source,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
     schema = input_schema(parse_playbook(source))
     assert schema["properties"] == {"id": {"type": "string", "description": "such as A-1"}}
-    own = Executions(local, wait_s=1, answers=True)._own()
+    own = Executions(local, wait_s=1, answers=True).own_tools()
     rows = dict(re.findall(r"^\| `(noetl_\w+)` \| (.*?) \|", page, re.MULTILINE))
     assert {name: set(re.findall(r"`(\w+)`", takes)) for name, takes in rows.items()} == {
         tool.name: set(tool.schema["properties"]) for tool in own

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from noetl_cli.commands.history import _print
+from noetl_cli.commands.history import print_entry
 from noetl_cli.display.running import Running
 from noetl_core.api.shapes.views import LogEntry, RunningLog
 
@@ -39,7 +39,7 @@ def test_each_line_is_printed_once_and_the_rest_when_it_has_ended(capsys: pytest
     seen.print([running("one\n")])
     seen.print([running("one\n")])
     seen.print([running("one\ntwo\n")])
-    _print(seen.rest(ended("one\ntwo\nthree")))
+    print_entry(seen.rest(ended("one\ntwo\nthree")))
     assert capsys.readouterr().out.splitlines() == [
         "10:00:00.000 start/work running",
         "  one",

@@ -320,7 +320,7 @@ def test_a_delivery_that_cannot_be_forwarded_is_not_accepted(world: World, hooks
 def test_guesses_fill_no_memory(world: World, hooks: Hooks) -> None:
     for n in range(MOST_KEPT + 100):
         hooks.answer("ci/build", f"guess-{n}", signed(), BODY)
-    assert len(hooks._kept) == MOST_KEPT
+    assert len(hooks.kept) == MOST_KEPT
 
 
 def test_a_sender_over_the_rate_of_its_webhook_gets_retry_after(

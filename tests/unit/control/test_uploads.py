@@ -35,8 +35,8 @@ workflow:
 
 class Cloud:
     def __init__(self) -> None:
-        self.results = S3ResultStore(make_bucket())
-        self.inbox = S3Inbox(self.results._bucket)
+        results = make_bucket()
+        self.results, self.inbox = S3ResultStore(results), S3Inbox(results)
         self.bucket = make_bucket()
         client("s3").put_bucket_versioning(Bucket=self.bucket, VersioningConfiguration={"Status": "Enabled"})
         self.local = LocalWiring()

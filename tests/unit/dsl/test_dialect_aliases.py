@@ -17,7 +17,7 @@ from noetl_core.tools.base import BadInput, ToolCall
 from noetl_core.tools.cursors.postgres import PostgresCursor
 from noetl_core.tools.postgres.connections import where_of
 from noetl_core.tools.postgres.errors import unreachable
-from noetl_core.tools.script import _address
+from noetl_core.tools.script import url_of
 from noetl_migrate import migrate
 from tests.unit.dsl.broken import HEAD, flow
 from tests.unit.dsl.dialect import PLAIN, Service, found, one, ran, same
@@ -288,7 +288,7 @@ def test_rows_that_may_be_claimed_again_or_settled_need_a_key(more: dict[str, st
 @pytest.mark.parametrize("endpoint", ["http://x/lib/say.py", "http://x/lib", "http://x/lib/"])
 def test_an_endpoint_that_ends_with_the_script_is_its_address(endpoint: str) -> None:
     text = one(f"{{kind: python, script: {{uri: say.py, source: {{type: http, endpoint: {endpoint}}}}}}}")
-    assert _address(parse_playbook(text).steps[0].tasks[0].inputs["script"]) == "http://x/lib/say.py"
+    assert url_of(parse_playbook(text).steps[0].tasks[0].inputs["script"]) == "http://x/lib/say.py"
 
 
 def test_no_arc_matches_quietly() -> None:

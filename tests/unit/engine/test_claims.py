@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control.asks import _written_boundary
+from noetl_core.control.asks import answer
 from noetl_core.engine.claims import ASKED_RUNS, MARKED, mark_asked, was_asked
 from noetl_core.engine.records import Ask, Command, StreamId
 from noetl_core.engine.state import State
@@ -31,7 +31,7 @@ def asked(following: str, **more: Any) -> tuple[World, Command | None]:
     run, now = message.command.run_id, world.clock.time
     ask = Ask("a", execution_id, run, 1, 0, "w", "default", now + 600 * SECOND, now + SECOND)
     ask = replace(ask, **{k: now + v * SECOND if k in ("deadline", "until") else v for k, v in more.items()})
-    return world, world.controls[0].answer(ask, _written_boundary(world.controls[0], ask))
+    return world, answer(world.controls[0], ask)
 
 
 ONE = "  - step: one\n    tool: [{kind: noop}]\n"
@@ -86,7 +86,7 @@ def test_an_ask_about_a_boundary_that_is_routed_does_nothing() -> None:
     run = world.queue.sent[0].run_id
     now = world.clock.time
     other = Ask("b", execution_id, run, 1, 0, "v", "default", now + 600 * SECOND, now + SECOND)
-    assert world.controls[0].answer(other, _written_boundary(world.controls[0], other)) is None
+    assert answer(world.controls[0], other) is None
     assert (len(world.queue.sent), world.state(execution_id).seq) == (sent, seq)
     assert command is not None
 

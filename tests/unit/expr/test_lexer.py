@@ -9,7 +9,7 @@ from jinja2.exceptions import TemplateSyntaxError
 from jinja2.lexer import Lexer
 
 from noetl_core.expr.compiled import ENVIRONMENT
-from noetl_core.expr.lexer import PositionLexer, _one_line
+from noetl_core.expr.lexer import PositionLexer, tokens_of_line
 
 PARTS = (
     "{{", "}}", "{{ ", " }}", " ", "a", "b1", "_x", "not", "true", "0", "1", "12", "012", "1.5", "1e3", "1_000", ".", "..", ",", "|",
@@ -30,7 +30,7 @@ def by_jinja(source: str) -> list[tuple[int, int, str, object]] | None:
 
 
 def compare(source: str) -> None:
-    short = _one_line(source)
+    short = tokens_of_line(source)
     if short is not None:
         assert [(int(t.lineno), t.lineno.column, t.type, t.value) for t in short] == by_jinja(source)  # type: ignore[attr-defined]
 
@@ -52,10 +52,10 @@ def test_the_fast_lexer_gives_up_or_agrees_with_jinja(source: str) -> None:
     ],
 )
 def test_common_templates_take_the_short_way(source: str) -> None:
-    assert _one_line(source) is not None
+    assert tokens_of_line(source) is not None
     compare(source)
 
 
 @pytest.mark.parametrize("source", ["{{ 'it\\'s' }}", "{{ 1.5 }}", "{{ é }}", "{{ a", "{{ (a }}", "{{ 012 }}", "{{ a -}}"])
 def test_unsupported_syntax_is_left_to_the_lexer_of_jinja(source: str) -> None:
-    assert _one_line(source) is None
+    assert tokens_of_line(source) is None

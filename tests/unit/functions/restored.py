@@ -6,6 +6,7 @@ are restored from it are its children; the second is restored a day later. Each 
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import random
@@ -35,6 +36,12 @@ def sockets() -> int:
     return sum(name.removeprefix("socket:[").removesuffix("]") in inodes for name in mine)
 
 
+def alive(kind: type) -> int:
+    """Objects of a class that something holds."""
+    gc.collect()
+    return sum(isinstance(each, kind) for each in gc.get_objects())
+
+
 class Context:
     function_name, memory_limit_in_mb, aws_request_id = "f", 512, "r"
     invoked_function_arn = "arn:aws:lambda:us-east-1:1:function:f:live"
@@ -45,16 +52,17 @@ class Context:
 
 sys.path.insert(0, f"{ROOT}/functions/{FUNCTION}")
 import app  # type: ignore[import-not-found]  # noqa: E402 - once its folder is on the path, and the hooks are there to register with
+from botocore.client import BaseClient  # noqa: E402 - once the hooks are there, as all that follows
+from botocore.session import Session  # noqa: E402 - as said
 
 from noetl_core.adapters.clock import SystemClock  # noqa: E402 - as the function
-from noetl_core.aws import clients  # noqa: E402 - as the function
 
 for call, args in reversed(before):
     call(*args)
 kept = {
     "sockets": sockets(),
-    "clients": clients._client.cache_info().currsize,
-    "sessions": clients._session.cache_info().currsize,
+    "clients": alive(BaseClient),
+    "sessions": alive(Session),
     "hooks": [len(before), len(after)],
 }
 sys.stdout.write(json.dumps(kept) + "\n")

@@ -123,7 +123,7 @@ def test_a_message_that_ended_admit_is_taken_last_and_evaluated_three_times(
 
     def new_process() -> ModuleType:
         admit_app = process(function, "admit", marks, monkeypatch)
-        monkeypatch.setattr(admit_app, "_take_all", take)
+        monkeypatch.setattr(admit_app, "take_all", take)
         return admit_app
 
     admit_app = new_process()

@@ -17,7 +17,7 @@ import pytest
 from noetl_core.adapters.local.packages import Platform
 from noetl_core.ports import MissingPackages
 from noetl_infra.deploy import platform_of
-from noetl_infra.package import ROOT, _interpreter, finish, function, layer, pack, packages, tools
+from noetl_infra.package import ROOT, finish, function, interpreter, layer, pack, packages, tools
 from noetl_infra.template_file import read_template
 from tests.packages import SAMPLE, index, wheel
 
@@ -235,6 +235,6 @@ def test_an_interpreter_that_fails_is_passed_over_and_named(tmp_path: Path, monk
         (shim / name).chmod(0o755)
     (other / f"python{version}").symlink_to(sys.executable)
     monkeypatch.setenv("PATH", f"{shim}:{other}:/usr/bin:/bin")
-    assert _interpreter(version) == str(other / f"python{version}")
+    assert interpreter(version) == str(other / f"python{version}")
     with pytest.raises(MissingPackages, match=re.escape(str(shim / "python3.99"))):
-        _interpreter("3.99")
+        interpreter("3.99")

@@ -63,7 +63,7 @@ def test_with_snapstart_workers_call_the_alias_of_the_ask_function(monkeypatch: 
         variables = of_type("AWS::Lambda::Function", **parameters)["WorkerFunction"]["Environment"]["Variables"]
         for name in ("ASK_FUNCTION", "DEPLOYMENT"):
             monkeypatch.setenv(name, str(variables.get(name, "")))
-        asker = worker_wiring._asker(SystemClock())
+        asker = worker_wiring.asker_of(SystemClock())
         assert (asker is None) == (not parameters)
     assert asked == ["${AskFunction}", "${AskFunction}:live"]
 

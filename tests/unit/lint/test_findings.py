@@ -12,7 +12,7 @@ from hypothesis import given
 from noetl_core.dsl.dump import dump
 from noetl_core.dsl.lint import lint
 from noetl_core.dsl.model import Playbook
-from noetl_core.dsl.parse import _read, check
+from noetl_core.dsl.parse import check, read
 from noetl_core.dsl.reading.diagnostics import CODES, to_json, to_sarif
 from tests.commands import in_process
 from tests.properties import examples
@@ -102,7 +102,7 @@ def test_the_api_returns_them_with_a_valid_playbook(tmp_path: Path) -> None:
 
 def linted(text: str) -> tuple[int, list[str]]:
     """The calls that lint makes, and what it says."""
-    r, playbook = _read(text, "flow.yaml")
+    r, playbook = read(text, "flow.yaml")
     assert playbook is not None
     return calls_of(lambda: lint(r, playbook)), [str(d) for d in r.diagnostics]
 
@@ -112,7 +112,7 @@ def test_the_analysis_of_a_thousand_steps_costs_little_more_than_reading_them() 
     text = large(1000)
     work, said = linted(text)
     assert said == []
-    assert work < 1.5 * calls_of(lambda: _read(text, "large.yaml"))
+    assert work < 1.5 * calls_of(lambda: read(text, "large.yaml"))
 
 
 @pytest.mark.nightly

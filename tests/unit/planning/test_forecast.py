@@ -65,7 +65,7 @@ def past(chance: random.Random) -> PastRun:
     played = run(TEXT, {"items": items}, {"load": pages, "save": insert})
     assert played.status == "completed"
     try:
-        return past_run(played._wiring.control, played.id)
+        return past_run(played.control, played.id)
     finally:
         played.close()
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from noetl_core.log.stored_values import Values
 from noetl_core.testing.acts import Act
 from noetl_core.testing.files import read
 from noetl_core.testing.play import Played, Scene, play
@@ -95,7 +96,8 @@ def recorded(played: Played, source: str) -> Recorded:
     """Return a played execution as a backend knows it."""
     children = [event["data"]["child"] for event in played.events() if event["name"] == "ChildRequested"]
     families = [(played.playbook_of(each), played.history_of(each)) for each in (played.id, *children)]
-    return Recorded(played.summary, source, families, lambda _, value: played._values.whole(value))
+    values = Values(played.control.store, played.control.results, played.id, limit=None)
+    return Recorded(played.summary, source, families, lambda _, value: values.whole(value))
 
 
 def written(test: Test, folder: Path) -> Path:

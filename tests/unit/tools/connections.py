@@ -6,16 +6,16 @@ import socket
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, cast
+from typing import Any, Protocol
 
 import pytest
 
 from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.base import ToolCall
-from noetl_core.tools.calls import event_loop
 from noetl_core.tools.calls.event_loop import EventLoop, LoopTask
-from noetl_core.tools.http.client import IDLE_S, HttpClient, _Session
+from noetl_core.tools.http.client import IDLE_S, Connections, HttpClient
 from noetl_core.tools.http.tool import HttpTool
 from noetl_core.tools.invoke import invoke_evented
 from noetl_core.tools.network.addresses import AddressPolicy
@@ -83,16 +83,31 @@ def tool() -> Iterator[HttpTool]:
     tool.close()
 
 
-def limited(tool: HttpTool, most: int, idle_s: float = IDLE_S) -> HttpClient:
-    """The tool with a client of at most `most` connections, each idle for at most `idle_s`."""
-    tool._client = HttpClient(AddressPolicy(allow_private=True), most, idle_s)
-    return tool._client
+class Limited(Protocol):
+    """Makes a tool and its client of at most `most` connections, each idle for at most `idle_s`."""
+
+    def __call__(self, most: int, idle_s: float = IDLE_S) -> tuple[HttpTool, HttpClient]: ...
+
+
+@pytest.fixture
+def limited() -> Iterator[Limited]:
+    with ExitStack() as closes:
+
+        def make(most: int, idle_s: float = IDLE_S) -> tuple[HttpTool, HttpClient]:
+            client = HttpClient(AddressPolicy(allow_private=True), most, idle_s)
+            tool = HttpTool(client=client)
+            closes.callback(tool.close)
+            return tool, client
+
+        yield make
 
 
 def sockets(client: HttpClient) -> list[socket.socket]:
-    """The open sockets of a client, on loops that no run uses."""
-    kept = [loop.kept[client] for loop in event_loop._idle if client in loop.kept]
-    return [sock for session in kept for sock in cast(_Session, session)._sockets if sock.fileno() >= 0]
+    """The open sockets of a client, on the loop that the last run used."""
+    with EventLoop() as loop:
+        kept = loop.kept(client, lambda: pytest.fail("the client has sent nothing"))
+    assert isinstance(kept, Connections)
+    return kept.open_sockets()
 
 
 def base(server: Server, host: str = "127.0.0.1") -> str:

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from noetl_core.tools.calls import event_loop
 from noetl_core.tools.calls.event_loop import EventLoop, LoopTask, Stopped, drop
 
 Pair = tuple[socket.socket, socket.socket]
@@ -214,10 +213,13 @@ def test_a_kept_object_serves_later_loops_and_closes_with_its_owner() -> None:
 
 
 def test_a_fork_gets_no_loop_of_its_parent() -> None:
-    with EventLoop():
-        pass
-    assert event_loop._idle
+    owner = Owner()
+    with EventLoop() as loop:
+        kept = loop.kept(owner, Noted)
     child = os.fork()
     if child == 0:
-        os._exit(1 if event_loop._idle else 0)
+        with EventLoop() as loop:
+            os._exit(1 if loop.kept(owner, Noted) is kept else 0)
+    with EventLoop() as loop:
+        assert loop.kept(owner, Noted) is kept
     assert os.waitpid(child, 0)[1] == 0

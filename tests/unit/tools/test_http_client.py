@@ -17,9 +17,9 @@ from tests.resolving import resolve
 from tests.work import calls_of
 
 from .conftest import kind
-from .connections import Handler, Server, base, calls, kinds, limited, outcome_of, server, sockets, tool
+from .connections import Handler, Limited, Server, base, calls, kinds, limited, outcome_of, server, sockets, tool
 
-__all__ = ["server", "tool"]
+__all__ = ["limited", "server", "tool"]
 
 
 def test_a_hundred_calls_are_at_the_server_at_once_without_a_thread_and_their_connections_are_used_again(
@@ -63,10 +63,9 @@ def test_connections_serve_the_loops_of_other_threads(server: Server, tool: Http
     assert kinds(outcomes) == {"ok": 2} and server.connections == 1
 
 
-def test_a_connection_that_the_server_closed_is_not_used_again(server: Server, tool: HttpTool) -> None:
+def test_a_connection_that_the_server_closed_is_not_used_again(server: Server, limited: Limited) -> None:
+    tool, client = limited(5)
     calls(tool, base(server))
-    client = tool._client
-    assert client is not None
     (idle,) = sockets(client)
     idle.shutdown(socket.SHUT_RD)  # as if the server had hung up meanwhile: the end can be read
     assert kinds(calls(tool, base(server))) == {"ok": 1}
@@ -84,15 +83,15 @@ def test_a_connection_with_a_partly_read_answer_is_not_reused(server: Server, to
     assert outcome.result["data"] == "xx"
 
 
-def test_connections_stay_within_the_limit_and_waiting_calls_get_one(server: Server, tool: HttpTool) -> None:
-    limited(tool, 3)
+def test_connections_stay_within_the_limit_and_waiting_calls_get_one(server: Server, limited: Limited) -> None:
+    tool, _ = limited(3)
     server.together(3)
     assert kinds(calls(tool, *[base(server)] * 30)) == {"ok": 30}
     assert server.connections == 3
 
 
-def test_a_call_times_out_waiting_for_a_connection_and_later_calls_proceed(server: Server, tool: HttpTool) -> None:
-    limited(tool, 1)
+def test_a_call_times_out_waiting_for_a_connection_and_later_calls_proceed(server: Server, limited: Limited) -> None:
+    tool, _ = limited(1)
     server.together(2)
     with EventLoop() as loop:
 
@@ -115,8 +114,8 @@ def test_a_call_times_out_waiting_for_a_connection_and_later_calls_proceed(serve
         assert server.connections == 1
 
 
-def test_a_cancelled_call_passes_its_connection_to_the_next_waiting_call(server: Server, tool: HttpTool) -> None:
-    limited(tool, 1)
+def test_a_cancelled_call_passes_its_connection_to_the_next_waiting_call(server: Server, limited: Limited) -> None:
+    tool, _ = limited(1)
     with EventLoop() as loop:
         spec = {"retry": 1, "timeout": {"pool": 3}}
         first, second, third = (
@@ -130,15 +129,15 @@ def test_a_cancelled_call_passes_its_connection_to_the_next_waiting_call(server:
     assert [kind(outcome_of(task)) for task in (first, second, third)] == ["ok", "cancelled", "ok"]
 
 
-def test_at_the_limit_an_idle_connection_to_elsewhere_makes_room(server: Server, tool: HttpTool) -> None:
-    client = limited(tool, 1)
+def test_at_the_limit_an_idle_connection_to_elsewhere_makes_room(server: Server, limited: Limited) -> None:
+    tool, client = limited(1)
     for host in ("127.0.0.1", "localhost", "127.0.0.1"):
         assert kinds(calls(tool, base(server, host))) == {"ok": 1}
     assert server.connections == 3 and len(sockets(client)) == 1
 
 
-def test_a_connection_that_fails_leaves_its_place(server: Server, tool: HttpTool) -> None:
-    client = limited(tool, 2)
+def test_a_connection_that_fails_leaves_its_place(server: Server, limited: Limited) -> None:
+    tool, client = limited(2)
     assert kinds(calls(tool, *["http://127.0.0.1:1/"] * 5)) == {"connection": 5}
     assert kinds(calls(tool, *["http://no-such-host.invalid/"] * 5)) == {"connection": 5}
     assert kinds(calls(tool, *["http://169.254.169.254/"] * 5)) == {"client_error": 5}
@@ -146,8 +145,8 @@ def test_a_connection_that_fails_leaves_its_place(server: Server, tool: HttpTool
     assert kinds(calls(tool, base(server))) == {"ok": 1}
 
 
-def test_old_connections_are_closed_before_they_are_used(server: Server, tool: HttpTool) -> None:
-    client = limited(tool, 5, idle_s=0.02)
+def test_old_connections_are_closed_before_they_are_used(server: Server, limited: Limited) -> None:
+    tool, client = limited(5, idle_s=0.02)
     server.together(2)
     calls(tool, base(server), base(server))
     time.sleep(0.05)
@@ -156,9 +155,9 @@ def test_old_connections_are_closed_before_they_are_used(server: Server, tool: H
     assert server.connections == 3 and len(sockets(client)) == 1
 
 
-def test_hosts_that_are_called_once_are_not_remembered(server: Server, tool: HttpTool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hosts_that_are_called_once_are_not_remembered(server: Server, limited: Limited, monkeypatch: pytest.MonkeyPatch) -> None:
     resolve(monkeypatch, lambda _: ["127.0.0.1"])
-    client = limited(tool, 1)
+    tool, client = limited(1)
     for n in range(6):
         assert kinds(calls(tool, base(server, f"place-{n}.test"))) == {"ok": 1}
     assert len(sockets(client)) <= 2

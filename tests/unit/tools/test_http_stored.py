@@ -7,6 +7,7 @@ import json
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -49,7 +50,7 @@ def wait_for(holds: Callable[[], bool]) -> None:
 
 
 def files(store: LazyTempResultStore) -> list[str]:
-    return [str(path) for path in store._root.rglob("*") if path.is_file()]
+    return [str(path) for path in Path(store.url("any")).parent.rglob("*") if path.is_file()]
 
 
 @pytest.mark.parametrize(

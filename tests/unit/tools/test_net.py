@@ -14,7 +14,7 @@ from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.http.tool import HttpTool
 from noetl_core.tools.invoke import invoke
-from noetl_core.tools.network.addresses import _NAT64, _TUNNELS, Address, AddressPolicy, AddressRefused, resolve
+from noetl_core.tools.network.addresses import NAT64, TUNNELS, Address, AddressPolicy, AddressRefused, resolve
 from noetl_core.tools.sandbox.addresses import is_own
 from tests.resolving import resolve as resolve_names
 
@@ -93,9 +93,9 @@ def test_the_rules_of_the_sandbox_allow_nothing_that_the_policy_refuses(policy: 
     for _ in range(3000):
         prefix = choice.choice([0x2000, 0x2001, 0x2002, 0xFC00, 0xFD12, 0xFE80, 0xFF02, choice.getrandbits(16)]) << 112
         addresses.append(ipaddress.IPv6Address(prefix | choice.getrandbits(choice.choice([16, 64, 112]))))
-    addresses += [ipaddress.IPv6Address(int(_NAT64.network_address) | choice.getrandbits(32)) for _ in range(1000)]
+    addresses += [ipaddress.IPv6Address(int(NAT64.network_address) | choice.getrandbits(32)) for _ in range(1000)]
     addresses += [ipaddress.ip_address(text) for text in (*ALWAYS_REFUSED, *PRIVATE, *PUBLIC)]
-    except_for = [ipaddress.ip_network(n) for n in (*_TUNNELS, "2001::/23", "3fff::/20", "192.0.0.0/24")]
+    except_for = [ipaddress.ip_network(n) for n in (*TUNNELS, "2001::/23", "3fff::/20", "192.0.0.0/24")]
     counts = {"allowed": 0, "refused": 0}
     for address in addresses:
         reached = getattr(address, "ipv4_mapped", None) or address

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noetl_core.tools.sandbox.plain import DEEPEST, NotPlain, _converted, to_plain
+from noetl_core.tools.sandbox.plain import DEEPEST, NotPlain, converted, to_plain
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ PLAIN = st.recursive(
 @given(PLAIN)
 def test_data_returned_without_a_copy_equals_a_copy(value: Any) -> None:
     try:
-        copy = _converted(value, "result", 0)
+        copy = converted(value, "result", 0)
     except NotPlain as refusal:
         with pytest.raises(NotPlain, match=re.escape(str(refusal))):
             to_plain(value)
@@ -60,7 +60,7 @@ def test_the_deepest_value_is_the_same_with_and_without_a_copy(depth: int) -> No
     for _ in range(depth):
         value = [value]
     outcomes = []
-    for convert in (to_plain, _converted):
+    for convert in (to_plain, converted):
         try:
             outcomes.append(convert(value, "result", 0))
         except NotPlain as refusal:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import socket
@@ -88,7 +89,7 @@ def test_a_kernel_without_the_filter_refuses_network_only_on_lambda(on_lambda: b
 def test_the_processes_of_a_task_end_with_it(python: Python, tool: Any) -> None:
     """By itself, by its timeout, by a signal, and when it closes whatever it has open."""
     python("result = 1")
-    server = tool._ready()._fork_server._process.pid
+    server = tool.pool().fork_server.process.pid
     before = descendants(server)
     endings = [
         "import os; os._exit(3)",
@@ -220,7 +221,7 @@ def test_a_process_that_is_not_dumpable_opens_its_own_memory() -> None:
                 os._exit(1)
             except PermissionError:
                 os.close(confine.open_own_memory())
-            os._exit(int(confine._libc.prctl(3, 0, 0, 0, 0)))
+            os._exit(int(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0)))
         finally:
             os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
@@ -260,7 +261,7 @@ def test_calls_that_the_broker_cannot_read_get_an_error(allowed: Listeners) -> N
     for _ in range(2000):
         with socket.socket(socket.AF_INET, choice.choice([socket.SOCK_STREAM, socket.SOCK_DGRAM])) as sock:
             arguments = [choice.choice(values) for _ in range(6)]
-            call = socket_broker._Call(
+            call = socket_broker.BrokeredCall(
                 sock, CALLS[choice.choice(["connect", "sendto", "sendmsg", "sendmmsg"])], arguments, memory, Addresses()
             )
             try:

@@ -41,10 +41,10 @@ def test_many_threads_share_the_tool(tool: PythonTool) -> None:
 
 def test_the_fork_server_is_replaced_when_it_dies(python: Python, tool: PythonTool) -> None:
     assert python("result = 1").result == 1
-    pool = tool._ready()
-    assert pool._fork_server is not None
-    pool._fork_server._process.kill()
-    pool._fork_server._process.wait()
+    pool = tool.pool()
+    assert pool.fork_server is not None
+    pool.fork_server.process.kill()
+    pool.fork_server.process.wait()
     assert python("result = 'again'", execution="after").result == "again"
 
 
@@ -53,9 +53,9 @@ def test_a_warmed_tool_is_ready_and_warming_twice_starts_nothing_twice() -> None
     registry.warm(["python", "http", "nonsense"])
     tool = registry.get("python")
     assert isinstance(tool, PythonTool)
-    first = tool._ready()._fork_server
+    first = tool.pool().fork_server
     registry.warm(["python"])
-    assert first is not None and tool._ready()._fork_server is first
+    assert first is not None and tool.pool().fork_server is first
     assert tool.run(ToolCall("python", {"code": "result = 1"})).result == 1
     registry.close()
 
@@ -83,9 +83,9 @@ def one_more_child(server: int, known: set[int]) -> int:
 def server() -> Iterator[tuple[PythonTool, int]]:
     tool = PythonTool()
     tool.warm()
-    fork_server = tool._ready()._fork_server
+    fork_server = tool.pool().fork_server
     assert fork_server is not None
-    yield tool, fork_server._process.pid
+    yield tool, fork_server.process.pid
     tool.close()
 
 
@@ -168,13 +168,18 @@ def test_each_task_has_its_own_memory_limit_in_a_process_that_waited(server: tup
 def test_processes_that_are_kept_no_longer_end_without_a_task_waiting_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
     tool = PythonTool()
     asked: list[str] = []
-    ask = ForkServer._ask
+    fork, end = ForkServer.fork, ForkServer.end
 
-    def counted(self: ForkServer, request: Mapping[str, Any]) -> tuple[dict[str, Any], list[int]]:
-        asked.append(request["op"])
-        return ask(self, request)
+    def forks(self: ForkServer, surroundings: Mapping[str, Any]) -> Any:
+        asked.append("fork")
+        return fork(self, surroundings)
 
-    monkeypatch.setattr(ForkServer, "_ask", counted)
+    def ends(self: ForkServer, pid: int, grace: float) -> tuple[int, bool]:
+        asked.append("end")
+        return end(self, pid, grace)
+
+    monkeypatch.setattr(ForkServer, "fork", forks)
+    monkeypatch.setattr(ForkServer, "end", ends)
     pids = [pid_of_task(tool, n) for n in range(MAX_IDLE + 3)]
     assert asked == ["fork"] * len(pids)
     deadline = time.monotonic() + 10

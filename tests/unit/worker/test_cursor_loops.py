@@ -262,7 +262,7 @@ def test_frames_of_rows_are_not_kept_in_memory(uri: str, db: psycopg.Connection[
     monkeypatch.setattr(FrameItems, "__init__", noted)
 
     def script(call: ToolCall) -> Outcome:
-        rows.append(sum(0 if items._read is None else len(items._read[1]) for items in made))
+        rows.append(sum(0 if items.read is None else len(items.read[1]) for items in made))
         return echo(call)
 
     run.script = script

@@ -63,14 +63,14 @@ class Counts:
 
 @pytest.fixture
 def counts(monkeypatch: pytest.MonkeyPatch) -> Counts:
-    found, loads, encoder, core = Counts(), json.loads, json.JSONEncoder.encode, large_json._core()
+    found, loads, encoder, core = Counts(), json.loads, json.JSONEncoder.encode, large_json.fast_codec()
     monkeypatch.setattr(json, "loads", lambda body, **options: found.loads(loads, body, **options))
     monkeypatch.setattr(json.JSONEncoder, "encode", lambda self, value: found.dumps(encoder, self, value))
     counted = SimpleNamespace(
         from_json=lambda body: found.loads(core.from_json, body),
         to_json=lambda value, **options: found.dumps(core.to_json, value, **options),
     )
-    monkeypatch.setattr(large_json, "_core", lambda: counted)
+    monkeypatch.setattr(large_json, "fast_codec", lambda: counted)
     return found
 
 

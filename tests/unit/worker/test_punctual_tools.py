@@ -100,7 +100,7 @@ def test_a_cancel_reaches_a_punctual_tool_and_leaves_no_outcome(tool: Punctual, 
 
 def test_a_call_that_waits_for_a_place_is_cancelled() -> None:
     tool, cancelled = PythonTool(), threading.Event()
-    pool = tool._ready()
+    pool = tool.pool()
     assert all(pool.take_place(time.monotonic() + 1, cancelled) for _ in range(MAX_RUNNING))
     cancelled.set()
     outcome = tool.run(ToolCall("python", {"code": "result = 1"}, cancelled=cancelled, timeout_s=600))

@@ -31,7 +31,8 @@ class FileMarks(EvaluationMarks):
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._lock = Lock()
-        self._file: Path | None = None
+        self.file: Path | None = None
+        """The file of this process; None before the first mark."""
         self._memory: mmap.mmap | None = None
         self._fd = -1
         self._free = list(range(SLOTS))
@@ -68,7 +69,7 @@ class FileMarks(EvaluationMarks):
                 hidden.rename(self._folder / name)  # found by others only when it is locked
             except OSError:  # a folder that takes no files: evaluations are not marked
                 return None
-            self._file, self._memory = self._folder / name, memory
+            self.file, self._memory = self._folder / name, memory
             return memory
 
     def left_behind(self) -> Sequence[str]:
@@ -84,12 +85,12 @@ class FileMarks(EvaluationMarks):
     def close(self) -> None:
         """Remove the file of this process."""
         with self._lock:
-            if self._file is not None:
+            if self.file is not None:
                 with suppress(OSError):
-                    self._file.unlink()
+                    self.file.unlink()
                 os.close(self._fd)
-                _own.discard(self._file.name)
-                self._file = None
+                _own.discard(self.file.name)
+                self.file = None
 
 
 def _read_ended(path: Path) -> list[str]:

@@ -64,7 +64,7 @@ def parse_playbook(text: str, source: str = "<string>", *, programs: bool = True
     the text of programs is not compiled: it was when the playbook was validated, maybe by another Python. `lenient`: tasks of
     other playbooks may be missing (`dsl.sections.workbook_uses`)."""
     with collection_paused():
-        r, playbook = _read(text, source, programs=programs, lenient=lenient)
+        r, playbook = read(text, source, programs=programs, lenient=lenient)
         found = r.diagnostics
         del r  # half a million objects of 10,000 steps, which the collector would walk: an eighth of the time
     if playbook is None:
@@ -88,7 +88,7 @@ def examine(
     from noetl_core.dsl.lint import lint, without_ignored  # 20 ms: running does not lint
 
     with collection_paused():
-        r, playbook = _read(text, source, lenient=lenient)
+        r, playbook = read(text, source, lenient=lenient)
         if playbook is not None:
             lint(r, playbook, called)
     return playbook, _ordered(without_ignored(r.diagnostics, text, source)), r
@@ -99,13 +99,14 @@ def check_payloads(text: str, called: Called) -> list[Diagnostic]:
     from noetl_core.dsl.lint import payloads, without_ignored  # 20 ms, as above
 
     with collection_paused():
-        r, playbook = _read(text, "<string>", programs=False)
+        r, playbook = read(text, "<string>", programs=False)
         if playbook is not None:
             payloads(r, playbook, called)
     return [found for found in _ordered(without_ignored(r.diagnostics, text, "<string>")) if found.code == "W532"]
 
 
-def _read(text: str, source: str, *, programs: bool = True, lenient: bool = False) -> tuple[Reader, Playbook | None]:
+def read(text: str, source: str, *, programs: bool = True, lenient: bool = False) -> tuple[Reader, Playbook | None]:
+    """Return the reader of a text, with its findings before lint, and the model (None if there is any error)."""
     loaded = load(text, source)
     r = Reader(loaded, source, list(loaded.diagnostics), programs, lenient)
     playbook = None

@@ -93,13 +93,13 @@ class PositionLexer(Lexer):
     def tokenize(
         self, source: str, name: str | None = None, filename: str | None = None, state: str | None = None
     ) -> TokenStream:
-        tokens = None if state or _LONG_WAY.search(source) else _one_line(source)
+        tokens = None if state or _LONG_WAY.search(source) else tokens_of_line(source)
         if tokens is None:
             return super().tokenize(source, name, filename, state)
         return TokenStream(tokens, name, filename)
 
 
-def _one_line(source: str) -> list[Token] | None:
+def tokens_of_line(source: str) -> list[Token] | None:
     """Return the tokens of a text on one line; None when it contains more than names, plain text, whole numbers and
     operators."""
     tokens: list[Token] = []

@@ -17,17 +17,18 @@ class PlaybookCache:
 
     def __init__(self, catalog: PlaybookCatalog) -> None:
         self._catalog = catalog
-        self._parsed: dict[str, Playbook] = {}
+        self.parsed: dict[str, Playbook] = {}
+        """Playbooks by digest. Caches of one process may share it."""
         self._reading: dict[str, Lock] = {}
 
     def __call__(self, digest: str) -> Playbook:
         """Return the playbook that `digest` names. Raises `NotFound`."""
-        known = self._parsed.get(digest)
+        known = self.parsed.get(digest)
         if known is None:
             with self._reading.setdefault(digest, Lock()):
-                known = self._parsed.get(digest)
+                known = self.parsed.get(digest)
                 if known is None:
-                    known = self._parsed[digest] = parse_playbook(self._catalog.by_digest(digest).source, programs=False)
+                    known = self.parsed[digest] = parse_playbook(self._catalog.by_digest(digest).source, programs=False)
             self._reading.pop(digest, None)
         return known
 
@@ -54,7 +55,7 @@ class PlaybookCache:
 
     def keep(self, playbook: Playbook) -> None:
         """Cache a playbook that was parsed elsewhere, with its programs. Its text uses no tasks of other playbooks."""
-        self._parsed.setdefault(playbook.digest, playbook)
+        self.parsed.setdefault(playbook.digest, playbook)
 
     def parse(self, source: str, name: str = "<playbook>") -> Playbook:
         """Parse the text of a playbook, pinned, and cache it under its digest. Raises `InvalidPlaybook`."""
@@ -63,7 +64,7 @@ class PlaybookCache:
     def parse_pinned(self, source: str, name: str = "<playbook>") -> Playbook:
         """Like `parse`, for a text that is pinned already."""
         digest = digest_of(source)
-        known = self._parsed.get(digest)
+        known = self.parsed.get(digest)
         if known is None:
-            known = self._parsed[digest] = parse_playbook(source, name)
+            known = self.parsed[digest] = parse_playbook(source, name)
         return known

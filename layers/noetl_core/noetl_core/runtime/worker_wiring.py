@@ -52,7 +52,7 @@ def worker() -> Worker:
         spread=_spread_rule(),
         callback_key=callback_key(),
         callback_url=_callback_url(),
-        asker=_asker(clock),
+        asker=asker_of(clock),
         name=os.environ.get("AWS_LAMBDA_LOG_STREAM_NAME", f"worker-{clock.nonce()}")[-32:],
     )
 
@@ -84,7 +84,7 @@ def _sealer() -> Sealer | None:
     return KmsSealer(key) if key else None
 
 
-def _asker(clock: Clock) -> Asker | None:
+def asker_of(clock: Clock) -> Asker | None:
     """Return the asker; None on a stack without an ask function. With snapshots functions are called by their alias."""
     function = os.environ.get("ASK_FUNCTION")
     if not function:

@@ -137,10 +137,15 @@ class Played(Execution):
         self.executions = wiring.runner.executions
         """The ids of the execution and of its children."""
 
+    @property
+    def control(self) -> Control:
+        """The control plane, which functions of `noetl_core.views` read it from."""
+        return self._wiring.control
+
     @cached_property
     def summary(self) -> dict[str, Any]:
         """The summary, as `noetl show --output json` prints it."""
-        return summary(self._wiring.control, self.id)
+        return summary(self.control, self.id)
 
     @cached_property
     def path(self) -> list[str]:
@@ -167,7 +172,7 @@ class Played(Execution):
 
     def playbook_of(self, execution_id: str) -> Playbook:
         """Return the playbook of the execution or of a child."""
-        return _playbook_of(self._wiring.control)(execution_id)
+        return _playbook_of(self.control)(execution_id)
 
     def history_of(self, execution_id: str) -> list[dict[str, Any]]:
         """Return the events of the execution or of a child."""

@@ -34,7 +34,7 @@ class ScriptedTool:
         return self._tool.run(replace(call, inputs={**inputs, KINDS[self.kind].script: text}))
 
     def _over_http(self, script: Mapping[str, Any], call: ToolCall) -> str:
-        inputs = {"url": _address(script), **{key: script[key] for key in ("headers", "auth") if script.get(key) is not None}}
+        inputs = {"url": url_of(script), **{key: script[key] for key in ("headers", "auth") if script.get(key) is not None}}
         spec = {
             "response": "text",
             "max_response_bytes": MAX_BYTES,
@@ -69,7 +69,7 @@ class ScriptedTool:
             raise ToolFailed(Outcome.failed("parse", f"script {script['uri']} is not text in UTF-8", retryable=False)) from None
 
 
-def _address(script: Mapping[str, Any]) -> str:
+def url_of(script: Mapping[str, Any]) -> str:
     """Return the URL of a script, below `endpoint`, to which credentials and headers are sent. Raises `BadInput`."""
     uri = str(script["uri"])
     if not script.get("endpoint"):

@@ -41,7 +41,7 @@ def loads(body: bytes) -> Any:
     if len(body) < LARGE:
         return json.loads(body)
     with _no_collection():
-        if (core := _core()) is not None:
+        if (core := fast_codec()) is not None:
             with suppress(ValueError):  # it is not JSON, is nested deeply, or has halves of surrogate pairs: `json` decides
                 return core.from_json(body)
         return json.loads(body)
@@ -66,7 +66,7 @@ def fast_encoded(value: Any) -> bytes | None:
     Floats below 0.0001 and from 10^16 are spelled in another way than by `json`, so callers compare, or know their floats. NaN
     and infinities become null. Not only plain data is accepted.
     """
-    if (core := _core()) is not None:
+    if (core := fast_codec()) is not None:
         with suppress(ValueError):
             encoded: bytes = core.to_json(value, inf_nan_mode="null")
             return encoded
@@ -95,7 +95,7 @@ def spliced(value: Any) -> bytes:
 
 
 @cache
-def _core() -> Any:
+def fast_codec() -> Any:
     """Return pydantic-core; None if it cannot be imported, or is a version without what is used of it.
 
     The process of a task may find a package of the author in its place, which may raise anything. Then `json` does the work.

@@ -81,7 +81,7 @@ class WriteAheadLog:
             if self._handle < 0:
                 self._open()
             self.unsynced = False
-            self._carry_out(_sync, self._handle)
+            self._carry_out(sync_file, self._handle)
 
     def _open(self) -> None:
         """Sync the directory entry of the file, and open the file, which stays the same while the database is open."""
@@ -106,7 +106,8 @@ class WriteAheadLog:
                 self._handle = -1
 
 
-_sync = getattr(os, "fdatasync", os.fsync)
+sync_file = getattr(os, "fdatasync", os.fsync)
+"""The function that makes durable what was written to an open file."""
 
 
 class Transaction:

@@ -41,7 +41,7 @@ def name_of(pid: int | None = None) -> str:
     """Return the name of a process of this place (default: this process)."""
     pid = pid or os.getpid()
     here = _here()
-    return f"local-{pid}.{_began(pid) or ''}@{here.machine}.{here.boot}.{here.pids}"
+    return f"local-{pid}.{start_of(pid) or ''}@{here.machine}.{here.boot}.{here.pids}"
 
 
 def pid_of(name: str) -> int | None:
@@ -68,7 +68,7 @@ def has_ended(name: str) -> bool:
         return True
     except PermissionError:
         pass  # the process exists and belongs to another user
-    now = _began(pid)
+    now = start_of(pid)
     return now == "" or (bool(began) and now is not None and now != began)
 
 
@@ -83,7 +83,7 @@ def _here() -> Place:
     return Place(sha256(machine.encode()).hexdigest()[:8], boot[:8], pids)
 
 
-def _began(pid: int) -> str | None:
+def start_of(pid: int) -> str | None:
     """Return the start time of a process in clock ticks since the boot; empty for a zombie, None if it cannot be read."""
     stat = _text(_PROC / str(pid) / "stat")
     if not stat:

@@ -29,15 +29,15 @@ def end_deadlock(control: Control, places: LimitPlaces, key: str) -> None:
 
     Logs and limits cannot be read atomically. A deadlock found twice in a row existed in between.
     """
-    found = _find(control, places, key)
-    if found is not None and found == _find(control, places, key):
+    found = find_deadlock(control, places, key)
+    if found is not None and found == find_deadlock(control, places, key):
         log.warning("limit %s: %s", key, found.reason)
         refused = fact(LimitRefused, holder=found.holder, reason=found.reason, deadlock=True)
         control.route(execution_of(found.holder), facts=[refused])
 
 
 @frozen
-class _Deadlock:
+class Deadlock:
     """The refused waiter, the reason, and the wait-for graph."""
 
     holder: str
@@ -45,7 +45,8 @@ class _Deadlock:
     needs: Mapping[str, Need]
 
 
-def _find(control: Control, places: LimitPlaces, key: str) -> _Deadlock | None:
+def find_deadlock(control: Control, places: LimitPlaces, key: str) -> Deadlock | None:
+    """Return the deadlock that a waiter for the limit `key` is part of; None if there is none."""
     look = _Waits(control, places)
     look.look(key)
     left = stuck(look.needs)
@@ -56,7 +57,7 @@ def _find(control: Control, places: LimitPlaces, key: str) -> _Deadlock | None:
     if victim is None:
         return None
     reason = f"deadlock: {look.words(circles[victim])}; {REMEDY}"
-    return _Deadlock(look.uses[victim].holder, reason, {node: look.needs[node] for node in left})
+    return Deadlock(look.uses[victim].holder, reason, {node: look.needs[node] for node in left})
 
 
 class _Waits:

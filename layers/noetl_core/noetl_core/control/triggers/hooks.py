@@ -110,7 +110,7 @@ class Hooks:
     """Signed requests per second of a webhook without a rate of its own."""
     paths_required: bool = False
     """If true, webhooks may not use a credential without paths. True on a stack."""
-    _kept: LRUCache[tuple[str, str], _Kept] = field(default_factory=lambda: LRUCache(MOST_KEPT))
+    kept: LRUCache[tuple[str, str], _Kept] = field(default_factory=lambda: LRUCache(MOST_KEPT))
     """Secrets by webhook. The key is the webhook and not the credential, so that webhooks that do not exist are read as often."""
     _lock: Lock = field(default_factory=Lock)
 
@@ -180,7 +180,7 @@ class Hooks:
         key, now = (path, name), self.clock.now()
         wanted = _nobodys(path, name) if hook is None else str(hook.source["credential"])
         with self._lock:
-            kept = self._kept.get(key)
+            kept = self.kept.get(key)
         if kept is not None and kept.credential == wanted:
             lasts_s = MAX_AGE_S if kept.secrets or hook is None else MISSING_AGE_S
             if 0 <= now - kept.read_at < lasts_s * SECOND:
@@ -194,7 +194,7 @@ class Hooks:
             if hook is not None:
                 log.error("webhook %s of %s rejects every request: %s", name, path, error)
         with self._lock:
-            self._kept[key] = _Kept(now, wanted, found)
+            self.kept[key] = _Kept(now, wanted, found)
         return found
 
 

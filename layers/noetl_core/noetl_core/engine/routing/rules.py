@@ -166,7 +166,7 @@ def _move_tokens(p: RoutingPass) -> bool:
             return moved
         if p.check is not None:
             p.check()
-        moved = _admit(p, token) or moved
+        moved = admit_token(p, token) or moved
     return moved
 
 
@@ -179,7 +179,7 @@ def _judge_parked(p: RoutingPass) -> bool:
     return _move_tokens(p)
 
 
-def _admit(p: RoutingPass, token: Token) -> bool:
+def admit_token(p: RoutingPass, token: Token) -> bool:
     """Decide about the admission of one token (formal specification 4.2, resolution 12). Returns True unless the token stays
     parked."""
     step = p.playbook.by_name[token.step]

@@ -192,7 +192,7 @@ class Response:
         await self._done()
 
 
-class _Session:
+class Connections:
     """The connections of one asyncio loop. At the limit, idle connections are closed to make room."""
 
     def __init__(self, policy: AddressPolicy, most: int, idle_s: float) -> None:
@@ -249,9 +249,10 @@ class _Session:
         await session.close()
         await asyncio.sleep(0)  # the sockets are closed one turn later
 
-    def _full(self) -> bool:
+    def open_sockets(self) -> list[socket.socket]:
+        """Return the sockets of all connections, idle ones included."""
         self._sockets = [sock for sock in self._sockets if sock.fileno() >= 0]
-        return len(self._sockets) >= self._most
+        return self._sockets
 
     def _socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
         """Return a socket for an address, if the policy allows it. Every connection is made through this method."""
@@ -260,7 +261,7 @@ class _Session:
             self._policy.check(ipaddress.ip_address(str(host).partition("%")[0]), int(port))
         except ValueError as error:
             raise AddressRefused(f"{host} is not an address") from error
-        self._crowded = self._crowded or (len(self._sockets) >= self._most and self._full())
+        self._crowded = self._crowded or (len(self._sockets) >= self._most and len(self.open_sockets()) >= self._most)
         made = socket.socket(*address[:3])
         self._sockets.append(made)
         return made
@@ -299,7 +300,7 @@ class HttpClient:
         """Send a request and return its response; its body is still to be read, and it must be closed."""
         if request.url.scheme not in PORTS:
             raise httpx.UnsupportedProtocol(f"{request.url.scheme}:// is not a supported protocol")
-        kept = cast(_Session, loop.kept(self, lambda: _Session(self._policy, self._most, self._idle_s)))
+        kept = cast(Connections, loop.kept(self, lambda: Connections(self._policy, self._most, self._idle_s)))
         await kept.place(limits)
         session = None
         try:
@@ -338,7 +339,7 @@ class HttpClient:
             ssl=context,
         )
 
-    async def _url(self, kept: _Session, url: httpx.URL) -> URL:
+    async def _url(self, kept: Connections, url: httpx.URL) -> URL:
         """Return the URL for aiohttp: not normalized, and without credentials, which are sent as headers."""
         host, port = url.raw_host.decode("ascii"), url.port or PORTS[url.scheme]
         if _NUMERIC.fullmatch(host) and not _is_address(host):  # aiohttp would neither resolve nor accept it

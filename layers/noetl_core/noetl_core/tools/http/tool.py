@@ -39,10 +39,10 @@ class HttpTool:
     kind = "http"
     inline = False
 
-    def __init__(self, policy: AddressPolicy | None = None) -> None:
-        """`policy` None: read from the environment at the first call."""
+    def __init__(self, policy: AddressPolicy | None = None, client: HttpClient | None = None) -> None:
+        """`policy` None: read from the environment at the first call. `client` None: one for this policy, made at that call."""
         self._policy = policy
-        self._client: HttpClient | None = None
+        self._client = client
         self._tokens: Tokens | None = None
         """The tokens for calls without `ToolCall.tokens`."""
         self._lock = threading.Lock()

@@ -37,10 +37,11 @@ _NEVER: Final = tuple(
 )
 """Link-local, and the metadata services of AWS (IPv6), Alibaba, Azure and Oracle that live elsewhere."""
 _UNSPECIFIED: Final = (ipaddress.ip_network("0.0.0.0/8"), ipaddress.ip_network("::/128"))
-_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+"""Addresses that embed an IPv4 address."""
 _RESERVED: Final = ("224.0.0.0/3", "::/3", "4000::/2", "8000::/2", "c000::/3", "e000::/4", "f000::/5", "f800::/6", "fe00::/7")
 """Multicast and reserved ranges."""
-_TUNNELS: Final = ("2002::/16", "2001::/32")
+TUNNELS: Final = ("2002::/16", "2001::/32")
 """6to4 and Teredo, which carry IPv4 addresses. Hardly anything is left there."""
 _PRIVATE: Final = (
     "10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.168.0.0/16", "198.18.0.0/15",
@@ -113,9 +114,9 @@ class AddressPolicy:
             *(rule(str(address), "refuse", "platform", port) for address, port in endpoints if address is not None),
             *(rule(str(network), "refuse", "link_local") for network in _NEVER),
             *(rule(str(network), "refuse", "unspecified") for network in _UNSPECIFIED),
-            rule(str(_NAT64), "embedded"),
+            rule(str(NAT64), "embedded"),
             rule("::1/128", "allow" if self.permits(ipaddress.IPv6Address("::1")) else "refuse", "own"),
-            *(rule(network, "refuse", "reserved") for network in (*_RESERVED, *_TUNNELS)),
+            *(rule(network, "refuse", "reserved") for network in (*_RESERVED, *TUNNELS)),
             *(rule(str(network), "allow") for network in self.allowed),
             rule("127.0.0.0/8", "allow" if self.allow_private else "refuse", "own"),
             *(rule(network, "refuse", "private") for network in _PRIVATE if not self.allow_private),
@@ -149,7 +150,7 @@ def _reached(address: Address) -> list[Address]:
         return [address]
     if address.ipv4_mapped is not None:
         return [address.ipv4_mapped]
-    if address in _NAT64:
+    if address in NAT64:
         return [ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)]
     found: list[Address] = [address]
     if address.sixtofour is not None:

@@ -96,7 +96,7 @@ class PythonTool:
         timeout = DEFAULT_TIMEOUT_S if call.timeout_s is None else call.timeout_s
         task = _task(call, dict(args), timeout)
         deadline = time.monotonic() + timeout
-        pool = self._ready()
+        pool = self.pool()
         if not pool.take_place(deadline, call.cancelled):
             if call.cancelled.is_set():
                 return _cancelled()
@@ -114,7 +114,7 @@ class PythonTool:
 
     def warm(self) -> None:
         """Start the fork server and a process without waiting for them, so that the first task finds them ready."""
-        self._ready().warm(_surroundings(network=False))
+        self.pool().warm(_surroundings(network=False))
 
     def close(self) -> None:
         """End the processes of this tool (they end with the worker in any case)."""
@@ -122,7 +122,8 @@ class PythonTool:
             if self._pool is not None:
                 self._pool.close()
 
-    def _ready(self) -> Pool:
+    def pool(self) -> Pool:
+        """Return the processes of this tool. None is started before they are warmed, or a task needs one."""
         with self._lock:
             if self._pool is None:
                 self._pool = Pool(landlock=self._landlock)

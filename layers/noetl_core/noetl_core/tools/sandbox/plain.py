@@ -34,7 +34,7 @@ def _is(value: Any, module: str, *names: str) -> bool:
 def to_plain(value: Any, where: str = "result", depth: int = 0) -> Any:
     """Return `value` as JSON types: itself if it consists of them. Raises `NotPlain` naming the place
     (`result.rows[3].image`)."""
-    return value if _is_plain(value, depth, Survey()) else _converted(value, where, depth)
+    return value if _is_plain(value, depth, Survey()) else converted(value, where, depth)
 
 
 class Survey:
@@ -81,7 +81,7 @@ def _is_plain(value: Any, depth: int, found: Survey) -> bool:
     return True
 
 
-def _converted(value: Any, where: str, depth: int) -> Any:
+def converted(value: Any, where: str, depth: int) -> Any:
     """Return `value` as JSON types, in copies of its containers."""
     kind = type(value)
     if kind is str or kind is int or kind is bool or value is None:
@@ -93,12 +93,12 @@ def _converted(value: Any, where: str, depth: int) -> Any:
     if depth > DEEPEST:
         raise NotPlain(f"{where[:80]}... is nested deeper than {DEEPEST} levels, or contains itself")
     if isinstance(value, Mapping):
-        plain = {_key(k, where): _converted(v, f"{where}.{k}", depth + 1) for k, v in value.items()}
+        plain = {_key(k, where): converted(v, f"{where}.{k}", depth + 1) for k, v in value.items()}
         if len(plain) < len(value):
             raise NotPlain(_same_keys(value, where))
         return plain
     if isinstance(value, list | tuple):
-        return [_converted(v, f"{where}[{i}]", depth + 1) for i, v in enumerate(value)]
+        return [converted(v, f"{where}[{i}]", depth + 1) for i, v in enumerate(value)]
     return _other(value, where, depth)
 
 

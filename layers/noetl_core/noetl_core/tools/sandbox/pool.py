@@ -95,7 +95,7 @@ class ForkServer:
         self.folder = tempfile.mkdtemp(prefix="noetl-tasks-")
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process that writes to it
         with theirs:
-            self._process = subprocess.Popen(
+            self.process = subprocess.Popen(
                 [sys.executable, "-I", "-S", "-X", "utf8", "-c", _BOOT.format(root=root, fd=theirs.fileno(), folder=self.folder)],
                 env={name: os.environ[name] for name in INHERITED if name in os.environ},
                 cwd="/",
@@ -108,7 +108,7 @@ class ForkServer:
 
     @property
     def alive(self) -> bool:
-        return self._process.poll() is None
+        return self.process.poll() is None
 
     def prepare(self, surroundings: Mapping[str, Any]) -> None:
         """Ask the server to prepare a runner for these surroundings, without waiting."""
@@ -150,18 +150,18 @@ class ForkServer:
     def _why(self) -> str:
         """Return the server's last output, for an error message."""
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(1)
+            self.process.wait(1)
         self._said.seek(0)
         said = self._said.read()[-WHY_CHARS:].decode("utf-8", "replace").strip() or "it said nothing"
-        return f"the process that runs python tasks cannot start (exit code {self._process.poll()}): {said}"
+        return f"the process that runs python tasks cannot start (exit code {self.process.poll()}): {said}"
 
     def close(self) -> None:
         self._control.close()
         try:
-            self._process.wait(2)
+            self.process.wait(2)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+            self.process.kill()
+            self.process.wait()
         self._said.close()
         wipe(self.folder)
 
@@ -348,7 +348,8 @@ class Pool:
         self._closed_files = landlock and confine.has_landlock()
         self._lock = threading.Lock()
         self._places = threading.BoundedSemaphore(MAX_RUNNING)
-        self._fork_server: ForkServer | None = None
+        self.fork_server: ForkServer | None = None
+        """The fork server; None until it is needed."""
         self._idle: dict[int, Runner] = {}
         """Idle runners, the longest idle first."""
         self._pid = os.getpid()
@@ -393,11 +394,11 @@ class Pool:
         return not self._closed_files and runner.key[0] != key[0]
 
     def _server(self) -> ForkServer:
-        if self._fork_server is None or not self._fork_server.alive:
-            if self._fork_server is not None:
-                self._fork_server.close()
-            self._fork_server = _started_ahead() or _new_server()
-        return self._fork_server
+        if self.fork_server is None or not self.fork_server.alive:
+            if self.fork_server is not None:
+                self.fork_server.close()
+            self.fork_server = _started_ahead() or _new_server()
+        return self.fork_server
 
     def release(self, runner: Runner) -> None:
         """Keep `runner` for the next task of its key."""
@@ -414,7 +415,7 @@ class Pool:
             return  # a fork of the worker: the processes are not ours
         with self._lock:
             runners, self._idle = list(self._idle.values()), {}
-            fork_server, self._fork_server = self._fork_server, None
+            fork_server, self.fork_server = self.fork_server, None
         for runner in runners:
             runner.leave()
         if fork_server is not None:

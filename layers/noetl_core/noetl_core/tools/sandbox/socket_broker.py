@@ -97,7 +97,7 @@ class Broker:
         except OSError as error:
             self._fail(identity, error)
             return
-        call = _Call(sock, number, arguments, self._memory, self._addresses)
+        call = BrokeredCall(sock, number, arguments, self._memory, self._addresses)
         if sock.type == socket.SOCK_DGRAM or not os.get_blocking(sock.fileno()):
             self._make(identity, call)
             return
@@ -109,13 +109,13 @@ class Broker:
             sock.close()
             self._fail(identity, OSError(errno.EAGAIN, "no thread"))
 
-    def _wait(self, identity: int, call: _Call) -> None:
+    def _wait(self, identity: int, call: BrokeredCall) -> None:
         try:
             self._make(identity, call)
         finally:
             self._waiting.release()
 
-    def _make(self, identity: int, call: _Call) -> None:
+    def _make(self, identity: int, call: BrokeredCall) -> None:
         try:
             with call.sock:
                 result = call.make()
@@ -170,7 +170,7 @@ def _as_socket(file: int) -> socket.socket:
         raise
 
 
-class _Call:
+class BrokeredCall:
     """One call of the task, on one of its sockets."""
 
     def __init__(self, sock: socket.socket, number: int, arguments: list[int], memory: int, addresses: Addresses) -> None:

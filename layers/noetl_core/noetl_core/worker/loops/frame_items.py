@@ -35,8 +35,8 @@ class FrameItems(Sequence[Any]):
         self._resolve = resolve
         self.frames: list[Frame] = []
         self._total = 0
-        self._read: tuple[Frame, Sequence[Any], Sequence[Any]] | None = None
-        """The frame that was read last, with its rows and handles."""
+        self.read: tuple[Frame, Sequence[Any], Sequence[Any]] | None = None
+        """The frame that was read last, with its rows and handles; no other rows are held."""
 
     def add(self, claimed: LoopFrameClaimed) -> Frame | None:
         """Add a recorded frame and return it; None for the empty frame that marks the end of the rows."""
@@ -81,10 +81,10 @@ class FrameItems(Sequence[Any]):
 
     def forget(self, frame: Frame) -> None:
         """Drop the cached rows of a finished frame; they are read again when needed."""
-        if self._read is not None and self._read[0] is frame:
-            self._read = None
+        if self.read is not None and self.read[0] is frame:
+            self.read = None
 
     def _rows(self, frame: Frame) -> tuple[Sequence[Any], Sequence[Any]]:
-        if self._read is None or self._read[0] is not frame:
-            self._read = frame, self._resolve.whole(frame.rows), self._resolve.whole(frame.handles)
-        return self._read[1], self._read[2]
+        if self.read is None or self.read[0] is not frame:
+            self.read = frame, self._resolve.whole(frame.rows), self._resolve.whole(frame.handles)
+        return self.read[1], self.read[2]
