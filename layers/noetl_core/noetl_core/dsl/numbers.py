@@ -131,8 +131,8 @@ def in_range(value: Any, allowed: Range, what: str) -> float:
     """Return a value as a number of the range; text that contains one counts. Raises `BadNumber`, which names `what`."""
     if allowed.switch and isinstance(value, bool):
         return float(value)
-    if allowed.time and isinstance(value, str) and (said := DURATION.match(value)) is not None:
-        value = float(said[1]) * _UNITS[(said[2] or "s").lower()]
+    if allowed.time and isinstance(value, str) and (match := DURATION.match(value)) is not None:
+        value = float(match[1]) * _UNITS[(match[2] or "s").lower()]
     try:
         number = None if isinstance(value, bool) or not isinstance(value, int | float | str) else float(value)
     except (ValueError, OverflowError):
@@ -161,9 +161,9 @@ def value_of(value: Any, allowed: Range, what: str, scope: Scope) -> float | Non
 
 def duration(value: Any, allowed: Range, what: str) -> float:
     """Return seconds from a number, or from text such as `90`, `15m`, `2h`. Raises `BadNumber`."""
-    said = DURATION.match(value) if isinstance(value, str) else None
-    if said is not None:
-        seconds = float(said[1]) * _UNITS[(said[2] or "s").lower()]
+    match = DURATION.match(value) if isinstance(value, str) else None
+    if match is not None:
+        seconds = float(match[1]) * _UNITS[(match[2] or "s").lower()]
         if allowed.holds(seconds):
             return seconds
     elif not isinstance(value, str):

@@ -245,8 +245,8 @@ def _demand(group: Iterable[str]) -> Schema:
 
 def _elsewhere(fields: Iterable[Field], spec: KindSpec, place: str) -> dict[str, Schema]:
     """Return fields where they are taken too: inputs below `spec`, options beside it."""
-    said = "The same as `" + place + "`."
-    return {f.name: {"description": f"{said.format(f.same_as or f.name)}\n{page_link(f.link or spec.page)}"} for f in fields}
+    text = "The same as `" + place + "`."
+    return {f.name: {"description": f"{text.format(f.same_as or f.name)}\n{page_link(f.link or spec.page)}"} for f in fields}
 
 
 def _spellings(spec: KindSpec, place: str) -> dict[str, Schema]:

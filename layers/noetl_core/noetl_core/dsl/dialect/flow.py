@@ -335,10 +335,10 @@ def _router(e: Edits, step: Node, tasks: TasksOf, *, every: bool) -> bool:
 def _no_match(e: Edits, router: Node, tasks: TasksOf, *, every: bool) -> bool:
     """Return whether it is an error when no arc matches."""
     spec = router.get("spec")
-    said = spec.get("on_no_match") if spec is not None else None
-    if spec is None or said is None:
+    on_no_match = spec.get("on_no_match") if spec is not None else None
+    if spec is None or on_no_match is None:
         return every
-    word = said.value
+    word = on_no_match.value
     if word in FAILURE:
         spec = e.own(router, "spec")
         e.remove(spec, "on_no_match")
@@ -347,7 +347,7 @@ def _no_match(e: Edits, router: Node, tasks: TasksOf, *, every: bool) -> bool:
         return True
     if isinstance(word, dict | list) or (word is not None and word not in NOTHING):
         hint = "on_no_match: fail or end; for another step, write a last arc to it, without when"
-        e.r.report("E113", said, f'on_no_match of step "{tasks.step}" is neither fail nor end', hint)
+        e.r.report("E113", on_no_match, f'on_no_match of step "{tasks.step}" is neither fail nor end', hint)
     return False
 
 

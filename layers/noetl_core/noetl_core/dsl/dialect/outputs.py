@@ -183,8 +183,8 @@ def _named(e: Edits, holder: Node, what: str, task: Node | None) -> list[Named]:
             same = next((other for other in found if other.name == one.name), None)
             if same is not None and same.path != one.path:
                 _report(e, "E114", at, f"{SELECT} of {what} gives two parts the name {one.name}", "give each a name of its own")
-            given = kind.gives if kind is not None else None
-            if given is not None and views.has(given, one.name) and one.path != f".{one.name}":
+            result_fields = kind.gives if kind is not None else None
+            if result_fields is not None and views.has(result_fields, one.name) and one.path != f".{one.name}":
                 message = f"{one.name} in {SELECT} of {what} is also a field of the result of {word}"
                 one.refused = message, f"choose another name, or write the path: {path.value}"
             found += [one] if same is None else []
@@ -204,9 +204,9 @@ def _entries(e: Edits, entry: Node, what: str) -> Iterator[tuple[str, Node, Node
         for key in value:
             if key not in _ENTRY and not key.startswith("x-"):
                 _report(e, "E110", (entry, key), f'unknown key "{key}" in {SELECT} of {what}', suggest(key, _ENTRY) or _FORM)
-        given = next((value[key] for key in _NAMES if key in value), None)
-        if given is not None:
-            yield str(given.value), value["path"], given
+        name = next((value[key] for key in _NAMES if key in value), None)
+        if name is not None:
+            yield str(name.value), value["path"], name
     else:
         for key, child in value.items():
             if not key.startswith("x-"):

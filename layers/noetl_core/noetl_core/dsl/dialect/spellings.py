@@ -258,8 +258,8 @@ def _inline(e: Edits, task: Node, filled: str) -> None:
         return
     source = node.get("source")
     holder = source if source is not None and isinstance(source.value, dict) else node
-    said = holder.get("type") if holder is not node else source or node.get("type")
-    if said is not None and said.value != "inline":
+    type_node = holder.get("type") if holder is not node else source or node.get("type")
+    if type_node is not None and type_node.value != "inline":
         return
     found = next(((at, key) for at in (node, holder) for key in _TEXTS if key in at.value), None)
     if found is not None and "uri" not in node.value:

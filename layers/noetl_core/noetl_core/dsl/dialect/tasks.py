@@ -246,9 +246,9 @@ def plain_seconds(e: Edits, holder: Node, key: str) -> None:
     """Write a time such as `30s`, or a quoted number, as seconds."""
     node = holder.value[key]
     if isinstance(node.value, str) and not is_template(node.value):
-        said = seconds(node.value)
-        if said != node.value:
-            e.put(holder, key, said, node)
+        value = seconds(node.value)
+        if value != node.value:
+            e.put(holder, key, value, node)
 
 
 def without_slash(e: Edits, holder: Node, key: str) -> None:
@@ -304,12 +304,12 @@ def _libs(e: Edits, task: Node, what: str) -> None:
             else:
                 out.update(item.value)  # `- np: numpy`
             continue
-        said = _AS.match(item.value) if isinstance(item.value, str) else None
+        import_as = _AS.match(item.value) if isinstance(item.value, str) else None
         part = _FROM.match(item.value) if isinstance(item.value, str) else None
         if part is not None:
             out[part[3] or part[2]] = {"from": part[1], "import": part[2]}
-        elif said is not None:
-            out[said[2] or said[1].split(".")[0]] = said[1] if said[2] else said[1].split(".")[0]
+        elif import_as is not None:
+            out[import_as[2] or import_as[1].split(".")[0]] = import_as[1] if import_as[2] else import_as[1].split(".")[0]
         else:
             hint = "libs: [numpy, pandas as pd]; executor.spec.python.requirements installs packages"
             e.r.report("E112", item, f"a library of {what} must be a module", hint)

@@ -216,8 +216,8 @@ def _attribute(node: nodes.Filter) -> str | None:
     if place is None:
         return None
     named = next((k.value for k in node.kwargs if k.key == "attribute"), None)
-    given = named if named is not None else node.args[place] if 0 <= place < len(node.args) else None
-    return given.value if isinstance(given, nodes.Const) and isinstance(given.value, str) else None
+    argument = named if named is not None else node.args[place] if 0 <= place < len(node.args) else None
+    return argument.value if isinstance(argument, nodes.Const) and isinstance(argument.value, str) else None
 
 
 def _text(node: nodes.Node) -> str:

@@ -43,11 +43,11 @@ def read_keychain(r: Reader, node: Node | None) -> tuple[KeychainEntry, ...]:
 def _entry(r: Reader, item: Node, what: str) -> KeychainEntry | None:
     kind_node = item.get("kind")
     block = KEYCHAIN.get(str(kind_node.value)) if kind_node is not None else None
-    given = r.read(item, block or CREDENTIAL, what)
-    entries = {k: v for k, v in given.nodes.items() if not k.startswith("x-")}
+    content = r.read(item, block or CREDENTIAL, what)
+    entries = {k: v for k, v in content.nodes.items() if not k.startswith("x-")}
     if block is not KEYCHAIN["static"]:
         entries = _known(r, item, entries, block or CREDENTIAL, what)
-    name, kind = given.get("name"), given.get("kind")
+    name, kind = content.get("name"), content.get("kind")
     for key in ("name", "kind"):
         if key not in entries and isinstance(item.value, dict):
             r.report("E111", item, f"{what} has no {key}")

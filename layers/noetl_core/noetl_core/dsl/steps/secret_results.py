@@ -34,8 +34,8 @@ Fields = tuple[tuple[str, ...], ...]
 
 def secret_fields(task: Task) -> Fields | None:
     """Return the secret fields of a task's result, as paths; one empty path where all of it is secret, None where nothing is."""
-    said = task.spec.get("result")
-    secret = said.get("secret") if isinstance(said, Mapping) else None
+    result = task.spec.get("result")
+    secret = result.get("secret") if isinstance(result, Mapping) else None
     if secret is True:
         return ((),)
     return tuple(tuple(path.split(".")) for path in secret) if secret else None
