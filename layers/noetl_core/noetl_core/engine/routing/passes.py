@@ -101,16 +101,16 @@ class RoutingPass:
     def emit(self, kind: Callable[Keys, object], /, *_: Keys.args, **data: Keys.kwargs) -> None:
         """Record an event of payload type `kind` (`events.control`) and fold it; keys whose value is None are left out."""
         name = kind.__name__
-        given: Any = {k: v for k, v in data.items() if v is not None}
-        event: Any = Event(name, self.now, given)
+        payload: Any = {k: v for k, v in data.items() if v is not None}
+        event: Any = Event(name, self.now, payload)
         self.events.append(event)
         if name == "TokenEnqueued":
-            self.issued.append(given["token"])
-        elif name in ENDS_RUN and ends_run(name, given):
+            self.issued.append(payload["token"])
+        elif name in ENDS_RUN and ends_run(name, payload):
             self.ended = True
         fold(self.state, event, self.seq)
-        if self.state.limits and name in ENDS_RUN and ends_run(name, given):
-            held = self.state.limits.get(f"{self.state.execution_id}/{given['run']}")
+        if self.state.limits and name in ENDS_RUN and ends_run(name, payload):
+            held = self.state.limits.get(f"{self.state.execution_id}/{payload['run']}")
             if held is not None:
                 self.emit(limits.LimitReleased, holder=held.holder, key=held.key)
 
