@@ -137,8 +137,8 @@ def _of_task(task: Task) -> tuple[Range, str]:
     """Return the seconds of a task, retries included, and how they are assumed."""
     if task.kind == "wait":
         try:
-            given = task.inputs.get("duration", task.inputs.get("seconds"))
-            waits = duration(given, WAIT, "duration")
+            value = task.inputs.get("duration", task.inputs.get("seconds"))
+            waits = duration(value, WAIT, "duration")
             return Range(waits, waits, waits), f"waits {waits:g} s"
         except BadNumber:
             return NOTHING, "waits for a time that is not known in advance and is not counted"
