@@ -139,7 +139,7 @@ def in_range(value: Any, allowed: Range, what: str) -> float:
         number = None
     if number is None or not allowed.holds(number) or (allowed.whole and not number.is_integer()):
         hint = "; leave it out where there is none, or give it a default(...)" if value is None else ""
-        raise BadNumber(f"{what} must be {allowed.words}, not {_shown(value)}{hint}")
+        raise BadNumber(f"{what} must be {allowed.words}, not {_excerpt(value)}{hint}")
     return number
 
 
@@ -168,7 +168,7 @@ def duration(value: Any, allowed: Range, what: str) -> float:
             return seconds
     elif not isinstance(value, str):
         return in_range(value, allowed, what)
-    raise BadNumber(f"{what} must be {allowed.words} (seconds, or text such as 15m, 2h, 1d), not {_shown(value)}")
+    raise BadNumber(f"{what} must be {allowed.words} (seconds, or text such as 15m, 2h, 1d), not {_excerpt(value)}")
 
 
 def _short(number: float) -> float:
@@ -179,5 +179,5 @@ def _plain(number: float) -> str:
     return f"{_short(number):,}"
 
 
-def _shown(value: Any) -> str:
+def _excerpt(value: Any) -> str:
     return "null" if value is None else repr(value)[:60]

@@ -334,16 +334,16 @@ def _workflow(r: Reader, node: Node | None, scope: StepScope) -> tuple[Step, ...
     if node is not None and isinstance(node.value, list) and not node.value:
         r.report("E112", node, "workflow has no steps", "add a step")
     for i, item in enumerate(r.sequence(node, "workflow")):
-        named = r.mapping(item, f"step {i}").get("step")
-        if named is None:
+        name_node = r.mapping(item, f"step {i}").get("step")
+        if name_node is None:
             hint = "step: <name>" if item.get("name") is None else "a step's name is written step: <name>"
             r.missing(item, "step", f"step {i} has no name", hint, checked=False)
             continue
-        name = r.name(named, "a step")
+        name = r.name(name_node, "a step")
         if name is None:
             continue
         if name in seen:
-            r.report("E122", named, f'step "{name}" exists already (line {seen[name].line})', "rename one")
-        seen.setdefault(name, named)
+            r.report("E122", name_node, f'step "{name}" exists already (line {seen[name].line})', "rename one")
+        seen.setdefault(name, name_node)
         steps.append(step(r, item, name, scope))
     return tuple(steps)

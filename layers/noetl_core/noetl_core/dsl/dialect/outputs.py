@@ -89,8 +89,8 @@ def _report(e: Edits, code: str, where: Place, message: str, hint: str, severity
 
 
 def _name(step: Node) -> str:
-    named = step.get("step")
-    return "" if named is None else str(named.value)
+    name_node = step.get("step")
+    return "" if name_node is None else str(name_node.value)
 
 
 def _refuse_in_workbook(e: Edits, root: Node) -> None:
@@ -302,10 +302,10 @@ def _with_path(e: Edits, one: Named, length: int, text: str) -> str:
 
 def _clear(e: Edits, selections: Selections) -> None:
     """Remove every `output` whose names are read; report its parts without effect."""
-    for step, path, what, named in selections:
-        if not any(one.read for one in named):
+    for step, path, what, names in selections:
+        if not any(one.read for one in names):
             continue
-        for one in named:
+        for one in names:
             if not one.read:
                 message = f"{one.name} in {SELECT} of {what} has no effect: no template reads it by that name"
                 _report(e, "W403", one.at, message, "a result that is passed on as a whole does not contain this name", "note")

@@ -215,8 +215,8 @@ def _attribute(node: nodes.Filter) -> str | None:
     place = _BY_ATTRIBUTE.get(node.name)
     if place is None:
         return None
-    named = next((k.value for k in node.kwargs if k.key == "attribute"), None)
-    argument = named if named is not None else node.args[place] if 0 <= place < len(node.args) else None
+    keyword = next((k.value for k in node.kwargs if k.key == "attribute"), None)
+    argument = keyword if keyword is not None else node.args[place] if 0 <= place < len(node.args) else None
     return argument.value if isinstance(argument, nodes.Const) and isinstance(argument.value, str) else None
 
 

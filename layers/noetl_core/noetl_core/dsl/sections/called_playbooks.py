@@ -15,10 +15,10 @@ from noetl_core.expr import is_template
 def check_called(r: Reader, entries: Mapping[str, Node], what: str) -> None:
     """Report a path or a version that no playbook can have. Templates are checked when the task runs."""
     path_node, version_node = entries.get("path"), entries.get("version")
-    named: Version = None
+    path_version: Version = None
     if path_node is not None and isinstance(path_node.value, str) and path_node.value and not is_template(path_node.value):
         try:
-            path, named = split_version(path_node.value.lstrip("/"))
+            path, path_version = split_version(path_node.value.lstrip("/"))
         except BadVersion as error:
             r.report("E115", path_node, f"path of {what}: {error}")
         else:
@@ -45,5 +45,6 @@ def check_called(r: Reader, entries: Mapping[str, Node], what: str) -> None:
     except BadVersion as error:
         r.report("E115", version_node, f"version of {what}: {error}")
         return
-    if named is not None and version is not None:
-        r.report("E114", version_node, f"path of {what} names version {named}, and the key version is {version}", "leave one out")
+    if path_version is not None and version is not None:
+        message = f"path of {what} names version {path_version}, and the key version is {version}"
+        r.report("E114", version_node, message, "leave one out")

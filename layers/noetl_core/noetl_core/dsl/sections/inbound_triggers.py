@@ -144,13 +144,13 @@ def _signed_is_right(r: Reader, content: Content, what: str) -> bool:
     signed = content.get("signed")
     if signed is None:
         return True
-    wanted = ["body", *(["timestamp"] if "timestamp" in content else [])]
-    named = _PLACE.findall(signed)
-    if sorted(named) == sorted(wanted):
+    places = ["body", *(["timestamp"] if "timestamp" in content else [])]
+    names = _PLACE.findall(signed)
+    if sorted(names) == sorted(places):
         return True
-    message = f"signed of {what} must have each of {', '.join(f'{{{name}}}' for name in wanted)} once, and nothing else in braces"
-    unknown = [name for name in named if name not in wanted]
-    r.report("E131", content.nodes["signed"], message, suggest(unknown[0], wanted) if unknown and unknown[0] else "")
+    message = f"signed of {what} must have each of {', '.join(f'{{{name}}}' for name in places)} once, and nothing else in braces"
+    unknown = [name for name in names if name not in places]
+    r.report("E131", content.nodes["signed"], message, suggest(unknown[0], places) if unknown and unknown[0] else "")
     return False
 
 
@@ -201,7 +201,7 @@ def _with_lower_headers(match: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _lower(headers: Mapping[str, Any]) -> dict[str, Any]:
-    return {k.lower(): [_lower(one) for one in wanted] if k == EITHER else wanted for k, wanted in headers.items()}
+    return {k.lower(): [_lower(one) for one in pattern] if k == EITHER else pattern for k, pattern in headers.items()}
 
 
 def _is_queue(r: Reader, node: Node, name: str, what: str) -> bool:

@@ -28,10 +28,10 @@ def read_keychain(r: Reader, node: Node | None) -> tuple[KeychainEntry, ...]:
     declared: set[str] = set()
     for i, item in enumerate(r.sequence(node, "keychain")):
         entry = _entry(r, item, f"keychain entry {i}")
-        named = item.get("name")
+        name_node = item.get("name")
         _check_templates(r, item, declared)
-        if named is not None and isinstance(named.value, str):
-            declared.add(named.value)
+        if name_node is not None and isinstance(name_node.value, str):
+            declared.add(name_node.value)
         if entry is None:
             continue
         if entry.name in out:
@@ -159,8 +159,8 @@ def _check_templates(r: Reader, item: Node, declared: set[str]) -> None:
 def _later(r: Reader, item: Node, name: str) -> bool:
     root = r.loaded.root
     entries = root.get("keychain") if root is not None else None
-    named = [e.get("name") for e in entries.value] if entries is not None and isinstance(entries.value, list) else []
-    return any(n is not None and n.value == name for n in named)
+    name_nodes = [e.get("name") for e in entries.value] if entries is not None and isinstance(entries.value, list) else []
+    return any(n is not None and n.value == name for n in name_nodes)
 
 
 def _reads(r: Reader, item: Node) -> Iterator[tuple[Node, tuple[str, ...]]]:

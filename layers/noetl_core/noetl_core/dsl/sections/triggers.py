@@ -47,15 +47,15 @@ def read_triggers(r: Reader, node: Node | None) -> tuple[Trigger, ...]:
         r.report("E124", node, f"triggers of executor has {len(items)} entries", f"at most {MOST}")
         return ()
     read = [(item, _trigger(r, item, i)) for i, item in enumerate(items)]
-    named: dict[str, Node] = {}
+    by_name: dict[str, Node] = {}
     for item, found in read:
         if found is None or not found.name:
             continue
-        if found.name in named:
-            message = f'triggers of executor has two named "{found.name}" (first at line {named[found.name].line})'
+        if found.name in by_name:
+            message = f'triggers of executor has two named "{found.name}" (first at line {by_name[found.name].line})'
             r.report("E115", (item, "name"), message, "rename one")
-        named[found.name] = item
-    taken = set(named)
+        by_name[found.name] = item
+    taken = set(by_name)
     out = []
     for _, found in read:
         if found is None:
@@ -76,8 +76,8 @@ def _free_name(kind: str, taken: set[str]) -> str:
 
 def _trigger(r: Reader, item: Node, place: int) -> Trigger | None:
     """Return one entry, with an empty name if it has none; None if it has no usable source."""
-    named = item.get("name")
-    what = f'trigger "{named.value}"' if named is not None and isinstance(named.value, str) else f"trigger {place}"
+    name_node = item.get("name")
+    what = f'trigger "{name_node.value}"' if name_node is not None and isinstance(name_node.value, str) else f"trigger {place}"
     content = r.read(item, TRIGGER, what)
     sources = [key for key in SOURCES if key in content]
     if len(sources) != 1:

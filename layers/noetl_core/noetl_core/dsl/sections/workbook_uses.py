@@ -52,12 +52,12 @@ def pinned(text: str, find: Find) -> str:
 
     Validation reports the entries that cannot be pinned, with the reasons.
     """
-    wanted = uses(text)
-    if not wanted:
+    references = uses(text)
+    if not references:
         return text
     body, known = _parts(text)
     pins = dict(known)
-    for ref in wanted.values():
+    for ref in references.values():
         form = _form(ref)
         library = find(form.path, form.version) if form and ref not in pins else None
         if form and library is not None:

@@ -131,13 +131,13 @@ def files_of(text: str) -> Iterator[str]:
         return
     held = root.get(HELD)
     seen = set(held.value) if held is not None and isinstance(held.value, dict) else set()
-    for uri in _named(root):
+    for uri in _script_files(root):
         if uri not in seen:
             seen.add(uri)
             yield uri
 
 
-def _named(root: Node) -> Iterator[str]:
+def _script_files(root: Node) -> Iterator[str]:
     stack = [child for key in ("workflow", "workbook") if (child := root.get(key)) is not None]
     while stack:
         node = stack.pop()

@@ -91,8 +91,8 @@ def _of_step(step: Step) -> Fields | None:
     if fields is None or step.tasks[-1].kind != "http":
         return fields
     below = {("data", *path) for path in fields if path and path[0] not in (*OF_RESPONSE, "data", "headers", "status", "url")}
-    named = {(OF_RESPONSE[path[0]], *path[1:]) for path in fields if path and path[0] in OF_RESPONSE}
-    every = {*fields, *below, *named}
+    response_fields = {(OF_RESPONSE[path[0]], *path[1:]) for path in fields if path and path[0] in OF_RESPONSE}
+    every = {*fields, *below, *response_fields}
     return tuple(every | {("body", *path[1:]) for path in every if path[:1] == ("data",)})
 
 

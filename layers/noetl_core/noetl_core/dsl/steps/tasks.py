@@ -276,8 +276,8 @@ def _check_action(r: Reader, node: Node, known: KindSpec, entries: Mapping[str, 
     spellings = {known.aliases.get(k, k): k for k in entries}
     for group in action.needs:
         if not group & spellings.keys() and not any(group <= other for other in known.required):
-            wanted = sorted(group)
-            r.missing(node, wanted[0], f"{what} has no {' or '.join(wanted)}, which action {word} needs", f"add {wanted[0]}")
+            inputs = sorted(group)
+            r.missing(node, inputs[0], f"{what} has no {' or '.join(inputs)}, which action {word} needs", f"add {inputs[0]}")
     for name in sorted(known.of_actions & spellings.keys() - action.inputs):
         hint = f"{word} takes {', '.join(sorted(action.inputs))}"
         r.report("E114", (node, spellings[name]), f"{what} has {spellings[name]}, which {word} does not take", hint)
