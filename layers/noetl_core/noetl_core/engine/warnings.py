@@ -115,10 +115,10 @@ def warnings_of(state: State) -> Warnings:
     groups: list[WarningGroup] = []
     for step, each in _all(state):
         for group in each["groups"][: SHOWN - len(groups)]:
-            shown: WarningGroup = {**group}
+            entry: WarningGroup = {**group}
             if step:
-                shown["step"] = step
-            groups.append(shown)
+                entry["step"] = step
+            groups.append(entry)
     return {"count": count_of(state), "groups": groups}
 
 

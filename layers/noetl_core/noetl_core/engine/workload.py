@@ -240,7 +240,7 @@ def _unknown(
 ) -> Iterator[tuple[tuple[str, ...], bool, str]]:
     parts = schema.get("properties") or {}
     names = [*known, *(name for name in parts if name not in known)]
-    shown = ", ".join(map(_shown, names[:LISTED]))
+    listing = ", ".join(map(_excerpt, names[:LISTED]))
     for key, value in payload.items():
         if key in known or key in parts:
             inner, below = known.get(key), parts.get(key) or {}
@@ -248,11 +248,11 @@ def _unknown(
                 yield from _unknown(inner if isinstance(inner, Mapping) else {}, value, below, (*path, key), nearest)
         elif schema.get("additionalProperties") is not True and (path or key not in TRIGGER_KEYS):
             near = nearest(key, names)
-            hint = f'did you mean "{near}"?' if near else f"it has {shown}"
-            yield (*path, key), bool(near), f'{dotted(path)} has no "{_shown(key)}" ({hint})'
+            hint = f'did you mean "{near}"?' if near else f"it has {listing}"
+            yield (*path, key), bool(near), f'{dotted(path)} has no "{_excerpt(key)}" ({hint})'
 
 
-def _shown(name: str) -> str:
+def _excerpt(name: str) -> str:
     return name if len(name) <= COMPARED else f"{name[:COMPARED]}..."
 
 
