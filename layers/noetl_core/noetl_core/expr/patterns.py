@@ -125,8 +125,8 @@ def check_literals(template: nodes.Template) -> None:
             name, *args = args[0].value, *args[1:]
         if not isinstance(name, str) or not name.startswith("regex_"):
             continue
-        named = [keyword.value for keyword in node.kwargs if keyword.key == "pattern"]
-        for pattern in [*named, *args][:1]:
+        patterns = [keyword.value for keyword in node.kwargs if keyword.key == "pattern"]
+        for pattern in [*patterns, *args][:1]:
             if isinstance(pattern, nodes.Const) and isinstance(pattern.value, str):
                 try:
                     if len(pattern.value) > PATTERN_CHARS:

@@ -105,12 +105,12 @@ def models(file: Path) -> list[Playbook]:
 @lru_cache(maxsize=64)
 def _models(file: Path, _changed: int) -> tuple[Playbook, ...]:
     found = {file: _parsed(file)}
-    wanted = list(called(found[file]))
-    while wanted:
-        other = beside(wanted.pop(), file)
+    queue = list(called(found[file]))
+    while queue:
+        other = beside(queue.pop(), file)
         if other is not None and other not in found:
             found[other] = _parsed(other)
-            wanted += called(found[other])
+            queue += called(found[other])
     return tuple(found.values())
 
 
@@ -224,12 +224,12 @@ class _Reader:
         places |= _below("expect", expect) | _below("tools", tools)
         return Case(name, self.file, node.line, playbook, scene, expected, places)
 
-    def _playbook(self, named: Node | None, node: Node) -> Path | None:
+    def _playbook(self, name_node: Node | None, node: Node) -> Path | None:
         folder, name = self.file.parent, self.file.name.removesuffix(SUFFIX).removesuffix(".test.yml")
-        choices = [named.value] if named is not None else [f"{name}.yaml", f"{name}.yml", "playbook.yaml"]
+        choices = [name_node.value] if name_node is not None else [f"{name}.yaml", f"{name}.yml", "playbook.yaml"]
         found = next((folder / each for each in choices if (folder / each).is_file()), None)
         if found is None:
-            self.report(named or node, f"there is no playbook {' or '.join(choices)} in {folder}", "playbook: its file")
+            self.report(name_node or node, f"there is no playbook {' or '.join(choices)} in {folder}", "playbook: its file")
         return found
 
     def _merged(self, key: str, *layers: Mapping[str, Node]) -> dict[str, Any]:
@@ -319,8 +319,8 @@ class _Reader:
             if "error" in entries:
                 self._keys(entries["error"], fields.ERROR, f"the error of {name}")
             for key in SELECTED & entries.keys():
-                wanted = entries[key].plain()
-                if not all(type(number) is int for number in (wanted if isinstance(wanted, list) else [wanted])):
+                numbers = entries[key].plain()
+                if not all(type(number) is int for number in (numbers if isinstance(numbers, list) else [numbers])):
                     self.report(entries[key], f"{key} of an outcome of {name} must be a number or a list of them")
             if len(self.problems) > before:
                 continue
@@ -380,5 +380,5 @@ def _word(node: Node) -> str:
     return {"mapping": "a mapping", "list": "a list"}.get(node.kind) or repr(node.value)
 
 
-def _is_flag(node: Node, wanted: str) -> bool:
-    return wanted == "number" and isinstance(node.value, bool)
+def _is_flag(node: Node, kind: str) -> bool:
+    return kind == "number" and isinstance(node.value, bool)

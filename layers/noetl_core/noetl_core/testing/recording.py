@@ -278,8 +278,8 @@ def _entry(task: Task, event: Event, recorded: Recorded, way: Way) -> dict[str, 
         status = helpers.get("http", {}).get("status")
         if task.kind == "http" and isinstance(status, int) and status >= 400 and kind_of(status) == error["kind"]:
             kept = {"status": status, **({"headers": helpers["http"]["headers"]} if "headers" in recorded.source else {})}
-            told = {key: error[key] for key in ("message", *(("details",) if "details" in recorded.source else ()))}
-            return {"http": kept, "error": told, **entry}
+            fields = {key: error[key] for key in ("message", *(("details",) if "details" in recorded.source else ()))}
+            return {"http": kept, "error": fields, **entry}
         return {"error": recorded.whole(event["execution_id"], error), **helpers, **entry}
     result = recorded.whole(event["execution_id"], outcome.get("result"))
     if task.kind == "http" and isinstance(result, Mapping):
