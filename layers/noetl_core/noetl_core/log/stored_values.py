@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import Any, Final, Protocol
 
 from noetl_core.engine.large_values import MAX_DECISION_BYTES, PAGED_BYTES
-from noetl_core.engine.needs import AskedNeed, Need, NeedValues, TooMuch, Unreadable, named
+from noetl_core.engine.needs import AskedNeed, Need, NeedValues, TooMuch, Unreadable, without_reference
 from noetl_core.engine.records import StreamId, request_of
 from noetl_core.engine.state import caller_of
 from noetl_core.events.shapes import ResultPointer
@@ -180,7 +180,7 @@ class Values:
         """Load the values that a decision needs into `known`."""
         self._unstored.update(missing.objects)
         for need, value in zip(missing.needs, read_concurrently(self, missing.needs), strict=True):
-            known[named(need)] = value
+            known[without_reference(need)] = value
 
     def __call__(self, need: AskedNeed) -> Any:
         """Return the value of a need."""

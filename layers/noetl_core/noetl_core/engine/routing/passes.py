@@ -15,7 +15,7 @@ from typing import Any, Final, NoReturn
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.fold.control_stream import fold
 from noetl_core.engine.large_values import LargeValues, prefetched, too_much
-from noetl_core.engine.needs import AskedNeed, BoundaryNeed, Need, NeedValues, TooMuch, Unreadable, named
+from noetl_core.engine.needs import AskedNeed, BoundaryNeed, Need, NeedValues, TooMuch, Unreadable, without_reference
 from noetl_core.engine.records import ControlEvent, Event
 from noetl_core.engine.state import Run, State, StepState, trigger_seen
 from noetl_core.engine.warnings import blanks_of
@@ -175,7 +175,7 @@ class RoutingPass:
 
     def prefetch(self, refs: Iterable[Mapping[str, Any]]) -> None:
         """Request values that are about to be read one after the other: together, because each request restarts the decision."""
-        needs = {named(need): need for need in map(prefetched, refs)}
+        needs = {without_reference(need): need for need in map(prefetched, refs)}
         missing = [need for name, need in needs.items() if name not in self.values]
         if missing:
             self._ask(missing[:MOST_AT_ONCE])
