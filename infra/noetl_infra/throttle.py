@@ -27,8 +27,7 @@ RETRY_AFTER_S = 1
 
 
 class Throttled:
-    """An ASGI application whose API serves `log.concurrent_reads` requests at a time. A request that waits longer than `wait_s`
-    is answered
+    """An ASGI application whose API serves `at_once` requests at a time. A request that waits longer than `wait_s` is answered
     429 with `Retry-After`, and has no effect."""
 
     def __init__(self, app: App, at_once: int = AT_ONCE, wait_s: float = WAIT_S) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from noetl_core.adapters.aws.clients import client, requests_checked_by
-from noetl_core.log.concurrent_reads import AT_ONCE, at_once
+from noetl_core.log.concurrent_reads import CONCURRENT_READS, read_concurrently
 from noetl_core.ports import Deadline, OutOfTime
 from tests.contract.aws import environment
 
@@ -76,7 +76,7 @@ def test_reads_in_several_threads_have_the_deadline_of_their_caller(broken: Brok
         client("sqs").list_queues()
 
     with requests_checked_by(Deadline.after(0).check), pytest.raises(OutOfTime):
-        list(at_once(read, range(AT_ONCE + 1)))
+        list(read_concurrently(read, range(CONCURRENT_READS + 1)))
     assert broken.requests == 0
 
 

@@ -136,9 +136,9 @@ def _source(source: Source) -> dict[str, Any]:
         case Messages():
             return {"queue": QUEUE.written(name=source.queue, match=dict(source.match))}
         case Webhook():
-            said = {name: getattr(source, name) for name in WEBHOOK.keys - {"match", "headers", "tolerance", "prefix"}}
+            fields = {name: getattr(source, name) for name in WEBHOOK.keys - {"match", "headers", "tolerance", "prefix"}}
             more = {"match": dict(source.match), "headers": list(source.headers), "tolerance": source.tolerance_s}
-            return {"webhook": WEBHOOK.written(**said, **more, prefix=source.prefix or None)}
+            return {"webhook": WEBHOOK.written(**fields, **more, prefix=source.prefix or None)}
         case Uploads():
             return {"upload": UPLOAD.written(prefix=source.prefix or None, suffix=source.suffix or None, bucket=source.bucket)}
 

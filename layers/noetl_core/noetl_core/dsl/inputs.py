@@ -13,7 +13,7 @@ from noetl_core.expr import FUNCTIONS, is_template
 from noetl_core.values.json_schema import BadSchema, check_schema
 
 SCHEMA_KEY: Final = "x-schema"
-GIVEN_BY_TRIGGERS: Final = frozenset({"s3"})
+TRIGGER_KEYS: Final = frozenset({"s3"})
 """Workload keys that a start from outside adds."""
 READABLE: Final = words("workload execution_id trigger")
 LATER: Final = words("ctx iter args steps event outcome callback _prev _task _attempt _outcome")

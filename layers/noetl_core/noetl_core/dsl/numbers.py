@@ -131,15 +131,15 @@ def in_range(value: Any, allowed: Range, what: str) -> float:
     """Return a value as a number of the range; text that contains one counts. Raises `BadNumber`, which names `what`."""
     if allowed.switch and isinstance(value, bool):
         return float(value)
-    if allowed.time and isinstance(value, str) and (said := DURATION.match(value)) is not None:
-        value = float(said[1]) * _UNITS[(said[2] or "s").lower()]
+    if allowed.time and isinstance(value, str) and (match := DURATION.match(value)) is not None:
+        value = float(match[1]) * _UNITS[(match[2] or "s").lower()]
     try:
         number = None if isinstance(value, bool) or not isinstance(value, int | float | str) else float(value)
     except (ValueError, OverflowError):
         number = None
     if number is None or not allowed.holds(number) or (allowed.whole and not number.is_integer()):
         hint = "; leave it out where there is none, or give it a default(...)" if value is None else ""
-        raise BadNumber(f"{what} must be {allowed.words}, not {_shown(value)}{hint}")
+        raise BadNumber(f"{what} must be {allowed.words}, not {_excerpt(value)}{hint}")
     return number
 
 
@@ -161,14 +161,14 @@ def value_of(value: Any, allowed: Range, what: str, scope: Scope) -> float | Non
 
 def duration(value: Any, allowed: Range, what: str) -> float:
     """Return seconds from a number, or from text such as `90`, `15m`, `2h`. Raises `BadNumber`."""
-    said = DURATION.match(value) if isinstance(value, str) else None
-    if said is not None:
-        seconds = float(said[1]) * _UNITS[(said[2] or "s").lower()]
+    match = DURATION.match(value) if isinstance(value, str) else None
+    if match is not None:
+        seconds = float(match[1]) * _UNITS[(match[2] or "s").lower()]
         if allowed.holds(seconds):
             return seconds
     elif not isinstance(value, str):
         return in_range(value, allowed, what)
-    raise BadNumber(f"{what} must be {allowed.words} (seconds, or text such as 15m, 2h, 1d), not {_shown(value)}")
+    raise BadNumber(f"{what} must be {allowed.words} (seconds, or text such as 15m, 2h, 1d), not {_excerpt(value)}")
 
 
 def _short(number: float) -> float:
@@ -179,5 +179,5 @@ def _plain(number: float) -> str:
     return f"{_short(number):,}"
 
 
-def _shown(value: Any) -> str:
+def _excerpt(value: Any) -> str:
     return "null" if value is None else repr(value)[:60]

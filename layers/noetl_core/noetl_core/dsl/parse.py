@@ -213,46 +213,46 @@ def _executor(r: Reader, node: Node | None) -> tuple[Executor, StepScope]:
     """Read `executor` and the settings that steps inherit from it (canonical step spec 5.1)."""
     if node is None:
         return Executor(), StepScope(Executor())
-    given = r.read(node, EXECUTOR, "executor")
-    spec, policy = given.node("spec"), given.node("spec", "policy")
-    extensions = bool(given.get("spec", "extensions"))
+    content = r.read(node, EXECUTOR, "executor")
+    spec, policy = content.node("spec"), content.node("spec", "policy")
+    extensions = bool(content.get("spec", "extensions"))
     handed = handed_down(r, spec, EXECUTOR_KEYS, "spec of executor", extensions=extensions)
     if policy is not None and policy.get("rules") is not None:
         hint = "write them in spec.policy of a task, or as default in spec.policy.task"
         r.report("E126", (policy, "rules"), "policy of executor has rules: control actions belong to tasks", hint)
 
-    def said(*path: str) -> Any:
-        return given.get("spec", "policy", *path)
+    def policy_value(*path: str) -> Any:
+        return content.get("spec", "policy", *path)
 
-    result = given.node("spec", "result")
-    lifetime = _first(said("lifecycle", "lifetime_s"), given.get("spec", "lifetime_s"))
+    result = content.node("spec", "result")
+    lifetime = _first(policy_value("lifecycle", "lifetime_s"), content.get("spec", "lifetime_s"))
     executor = Executor(
-        kind=given.get("kind"),
-        entry_step=given.get("spec", "entry_step"),
+        kind=content.get("kind"),
+        entry_step=content.get("spec", "entry_step"),
         result=UNSET if result is None else result.plain(),
-        failure_mode=said("failure", "mode") or EXECUTOR_FAILURE["mode"].default,
-        unconditional_on_failure=bool(said("unconditional_on_failure")),
-        reference_first=bool(said("results", "reference_first")),
-        strict=given.get("spec", "strict"),
-        limits=Limits(**{name: value for name in Limits.__match_args__ if (value := said("limits", name)) is not None}),
+        failure_mode=policy_value("failure", "mode") or EXECUTOR_FAILURE["mode"].default,
+        unconditional_on_failure=bool(policy_value("unconditional_on_failure")),
+        reference_first=bool(policy_value("results", "reference_first")),
+        strict=content.get("spec", "strict"),
+        limits=Limits(**{name: value for name in Limits.__match_args__ if (value := policy_value("limits", name)) is not None}),
         lifetime_s=float(lifetime) if lifetime is not None else Executor().lifetime_s,
-        timeout_s=_first(said("lifecycle", "timeout_s"), said("defaults", "timeouts", "execution_s")),
+        timeout_s=_first(policy_value("lifecycle", "timeout_s"), policy_value("defaults", "timeouts", "execution_s")),
         extensions=extensions,
-        pool=given.get("spec", "pool") or said("defaults", "resources", "pool") or Executor().pool,
-        requirements=read_requirements(r, given.node("spec", "python", "requirements")),
-        triggers=read_triggers(r, given.node("spec", "triggers")),
-        concurrency=concurrency(r, given.at("spec", "policy", "concurrency"), "executor"),
-        priority=_first(said("priority"), Executor().priority),
-        on_failure=read_on_failure(r, given.node("spec", "on_failure")),
-        search=read_search(r, given.node("spec", "search")),
+        pool=content.get("spec", "pool") or policy_value("defaults", "resources", "pool") or Executor().pool,
+        requirements=read_requirements(r, content.node("spec", "python", "requirements")),
+        triggers=read_triggers(r, content.node("spec", "triggers")),
+        concurrency=concurrency(r, content.at("spec", "policy", "concurrency"), "executor"),
+        priority=_first(policy_value("priority"), Executor().priority),
+        on_failure=read_on_failure(r, content.node("spec", "on_failure")),
+        search=read_search(r, content.node("spec", "search")),
         spec=handed,
     )
-    task_timeout = said("defaults", "timeouts", "task_s")
+    task_timeout = policy_value("defaults", "timeouts", "task_s")
     scope = StepScope(executor, handed if task_timeout is None else {"timeout_s": task_timeout, **handed})
-    scope.step_timeout = said("defaults", "timeouts", "step_s")
-    scope.on_unmatched = said("defaults", "on_unmatched")
+    scope.step_timeout = policy_value("defaults", "timeouts", "step_s")
+    scope.on_unmatched = policy_value("defaults", "on_unmatched")
     r.strict = bool(executor.strict)
-    task = given.node("spec", "policy", "task")
+    task = content.node("spec", "policy", "task")
     if task is not None:
         scope.policy, scope.rate = _default_policy(r, task, scope)
     return executor, scope
@@ -335,16 +335,16 @@ def _workflow(r: Reader, node: Node | None, scope: StepScope) -> tuple[Step, ...
     if node is not None and isinstance(node.value, list) and not node.value:
         r.report("E112", node, "workflow has no steps", "add a step")
     for i, item in enumerate(r.sequence(node, "workflow")):
-        named = r.mapping(item, f"step {i}").get("step")
-        if named is None:
+        name_node = r.mapping(item, f"step {i}").get("step")
+        if name_node is None:
             hint = "step: <name>" if item.get("name") is None else "a step's name is written step: <name>"
             r.missing(item, "step", f"step {i} has no name", hint, checked=False)
             continue
-        name = r.name(named, "a step")
+        name = r.name(name_node, "a step")
         if name is None:
             continue
         if name in seen:
-            r.report("E122", named, f'step "{name}" exists already (line {seen[name].line})', "rename one")
-        seen.setdefault(name, named)
+            r.report("E122", name_node, f'step "{name}" exists already (line {seen[name].line})', "rename one")
+        seen.setdefault(name, name_node)
         steps.append(step(r, item, name, scope))
     return tuple(steps)

@@ -180,7 +180,7 @@ def _tasks() -> dict[str, Schema]:
         "not": {"anyOf": [{"required": [k]} for k in ("kind", "name", *policies.SUGAR)]},
         "additionalProperties": reference("tool"),
     }
-    named = {kind: reference(f"{kind}_task") for kind in sorted(KINDS)}
+    references = {kind: reference(f"{kind}_task") for kind in sorted(KINDS)}
     return {
         "pipeline": {"anyOf": [reference("tool"), {"type": "array", "minItems": 1, "items": reference("task")}]},
         "task": {
@@ -194,7 +194,7 @@ def _tasks() -> dict[str, Schema]:
             "properties": {"kind": property_schema(tools.TASK["kind"], tools.TASK.link, type_={"enum": sorted(KINDS)})},
             "allOf": [
                 {"if": {"properties": {"kind": {"const": kind}}, "required": ["kind"]}, "then": ref}
-                for kind, ref in named.items()
+                for kind, ref in references.items()
             ],
         },
         "choices": {"type": "array", "minItems": 1, "items": {"anyOf": choice}},
@@ -220,7 +220,7 @@ def _kind(kind: str, spec: KindSpec) -> Schema:
     one_of = frozenset().union(*spec.required)
     for name in sorted(TASK_FIELDS[kind]):
         if name in inputs:
-            properties[name] = property_schema(inputs[name], spec.page, wanted=name in one_of)
+            properties[name] = property_schema(inputs[name], spec.page, required=name in one_of)
         elif name in common:
             properties[name] = property_schema(common[name], tools.TASK.link, type_=types.get(name))
         else:
@@ -245,13 +245,13 @@ def _demand(group: Iterable[str]) -> Schema:
 
 def _elsewhere(fields: Iterable[Field], spec: KindSpec, place: str) -> dict[str, Schema]:
     """Return fields where they are taken too: inputs below `spec`, options beside it."""
-    said = "The same as `" + place + "`."
-    return {f.name: {"description": f"{said.format(f.same_as or f.name)}\n{page_link(f.link or spec.page)}"} for f in fields}
+    text = "The same as `" + place + "`."
+    return {f.name: {"description": f"{text.format(f.same_as or f.name)}\n{page_link(f.link or spec.page)}"} for f in fields}
 
 
 def _spellings(spec: KindSpec, place: str) -> dict[str, Schema]:
     """Return other names of options."""
-    named = {
+    spellings = {
         name: own for name, own in (*OPTION_SPELLINGS.items(), ("timeout_seconds", "timeout")) if own in spec.spec | COMMON_SPEC
     }
-    return {name: {"description": f"The same as `{place}{own}`.\n{page_link(spec.page)}"} for name, own in named.items()}
+    return {name: {"description": f"The same as `{place}{own}`.\n{page_link(spec.page)}"} for name, own in spellings.items()}

@@ -54,13 +54,13 @@ def page_link(link: str) -> str:
     return posixpath.normpath(REFERENCE + link)
 
 
-def property_schema(field: Field, page: str, doc: str = "", type_: Schema | None = None, *, wanted: bool = False) -> Schema:
+def property_schema(field: Field, page: str, doc: str = "", type_: Schema | None = None, *, required: bool = False) -> Schema:
     """Return the schema of a field with its description, its link and its default. `page`: where its block is explained.
-    `wanted`: it is required, alone or as one of several."""
+    `required`: the field is, alone or as one of several."""
     words = doc or field.doc
     if field.otherwise:
         words += f" Default: {field.otherwise}."
-    elif field.default is UNSET and field.effect and not (wanted or field.required or field.same_as):
+    elif field.default is UNSET and field.effect and not (required or field.required or field.same_as):
         words += " Default: none."
     out: Schema = {"description": f"{words}\n{page_link(field.link or page)}"}
     if field.default is not UNSET:
@@ -124,7 +124,7 @@ def block_schema(block: Block, *names: str, required: Iterable[str] | None = Non
     of the table."""
     must = frozenset(required or ())
     properties = {
-        name: property_schema(block[name], block.link, type_=types.get(name), wanted=name in must)
+        name: property_schema(block[name], block.link, type_=types.get(name), required=name in must)
         for name in names or block.by_name
     }
     if block.layered:
@@ -134,8 +134,8 @@ def block_schema(block: Block, *names: str, required: Iterable[str] | None = Non
     out: Schema = {"type": "object", "description": f"{block.doc}\n{page_link(block.link)}", "properties": properties}
     if not block.open:
         out |= {"patternProperties": FREE_KEYS, "additionalProperties": False}
-    wanted = [f.name for f in block if f.required and f.name in properties] if required is None else list(required)
-    return out | ({"required": sorted(wanted)} if wanted else {})
+    keys = [f.name for f in block if f.required and f.name in properties] if required is None else list(required)
+    return out | ({"required": sorted(keys)} if keys else {})
 
 
 def reference(name: str) -> Schema:

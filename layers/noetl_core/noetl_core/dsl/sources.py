@@ -102,5 +102,5 @@ class Uploads:
 
 def headers_of(source: Mapping[str, Any]) -> list[str]:
     """Return the names of the headers that events of a webhook may have."""
-    wanted = [*USUAL, *SHOWN.get(source["form"], ()), *source["headers"]]
-    return [name for name in wanted if name not in PROOFS]
+    names = [*USUAL, *SHOWN.get(source["form"], ()), *source["headers"]]
+    return [name for name in names if name not in PROOFS]

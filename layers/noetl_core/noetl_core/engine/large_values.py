@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NoReturn
 
-from noetl_core.engine.needs import AskedNeed, Need, TooMuch, Unreadable, named
+from noetl_core.engine.needs import AskedNeed, Need, TooMuch, Unreadable, without_reference
 from noetl_core.expr import LimitExceeded, TemplateError
 from noetl_core.expr.references import Path
 from noetl_core.values.outlines import Container, OutlinedPart, Page, PagedPart, Pages, Part, Span, outlined
@@ -62,10 +62,10 @@ class LargeValues:
 
     def found(self, needs: Sequence[AskedNeed]) -> list[Any]:
         """Return the values of needs, or ask for those that are missing."""
-        missing = [need for need in needs if named(need) not in self._values]
+        missing = [need for need in needs if without_reference(need) not in self._values]
         if missing:
             self._ask(missing)
-        values = [self._values[named(need)] for need in needs]
+        values = [self._values[without_reference(need)] for need in needs]
         for value in values:
             if isinstance(value, Unreadable):
                 raise TemplateError(value.reason)

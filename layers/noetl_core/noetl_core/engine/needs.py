@@ -25,7 +25,7 @@ AskedNeed = (
 """A requested need: the same with the reference, where it is one."""
 
 
-def named(need: AskedNeed) -> Need:
+def without_reference(need: AskedNeed) -> Need:
     """Return the need without the reference."""
     if need[0] == "object":
         return need[0], need[1]

@@ -45,17 +45,17 @@ def needs_of(playbook: Playbook, state: State, boundaries: Sequence[Boundary]) -
         yield from _results(state, _routing_reads(playbook, run.step))
 
 
-def wanted_result(playbook: Playbook, state: State) -> Any:
+def result_template(playbook: Playbook, state: State) -> Any:
     """Return the template of the execution's result: of the step that its caller wants, else `executor.spec.result`; `UNSET` for
     the result of the step that ended last."""
     step = state.parent.get("return_step") if state.parent is not None else None
     return playbook.executor.result if step is None else f"{{{{ steps[{step!r}].result }}}}"
 
 
-def result_needs(playbook: Playbook, state: State, wanted: Any) -> Iterator[BoundaryNeed]:
+def result_needs(playbook: Playbook, state: State, template: Any) -> Iterator[BoundaryNeed]:
     """Return the results of finished steps that the result of the execution may read, as far as its templates name them."""
-    if wanted is not playbook.executor.result:
-        yield from _results(state, _steps_read(playbook, [wanted]) or ())
+    if template is not playbook.executor.result:
+        yield from _results(state, _steps_read(playbook, [template]) or ())
         return
     yield from _results(state, _result_reads(playbook))
 

@@ -53,15 +53,15 @@ def of_blank(blank: Blank) -> WarningGroup:
     return {"code": "undefined", "message": f"{name} in {blank['template']}"[:MESSAGE], "count": 1}
 
 
-def of_run(said: Aggregates | None, *, failed: bool) -> Warnings | None:
+def of_run(aggregates: Aggregates | None, *, failed: bool) -> Warnings | None:
     """Return the warnings of an ended run: its own, and of a loop that succeeded its failed iterations."""
-    if said is None:
+    if aggregates is None:
         return None
-    found = said.get("warnings")
-    if failed or "errors" not in said:
+    found = aggregates.get("warnings")
+    if failed or "errors" not in aggregates:
         return found
-    iterations = Warnings(count=said.get("others", 0), groups=[])
-    for group in said["errors"]:
+    iterations = Warnings(count=aggregates.get("others", 0), groups=[])
+    for group in aggregates["errors"]:
         failures = _of_error("iteration_failed", group)
         failures["count"] = group["count"]
         if "task" in group:
@@ -115,10 +115,10 @@ def warnings_of(state: State) -> Warnings:
     groups: list[WarningGroup] = []
     for step, each in _all(state):
         for group in each["groups"][: SHOWN - len(groups)]:
-            shown: WarningGroup = {**group}
+            entry: WarningGroup = {**group}
             if step:
-                shown["step"] = step
-            groups.append(shown)
+                entry["step"] = step
+            groups.append(entry)
     return {"count": count_of(state), "groups": groups}
 
 

@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from itertools import chain, islice
 from typing import Any, Final, NoReturn
 
-from noetl_core.dsl.inputs import GIVEN_BY_TRIGGERS, dotted
+from noetl_core.dsl.inputs import TRIGGER_KEYS, dotted
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.state import State, trigger_seen
 from noetl_core.events.shapes import Triggered
@@ -102,13 +102,13 @@ class _Rendering:
         names = {"workload": tree, "execution_id": execution_id, "trigger": trigger_seen(trigger)}
         self._scope = Scope(names, resolve=self._resolve, strict=strict, blanks=blanks)
 
-    def overrides(self, defaults: Any, given: Any, path: tuple[str | int, ...]) -> Any:
+    def overrides(self, defaults: Any, payload: Any, path: tuple[str | int, ...]) -> Any:
         """Return the replacement of `defaults` at `path`; `_NOTHING` where no template has an effect."""
-        if isinstance(defaults, Mapping) and (given is _NOTHING or isinstance(given, Mapping)):
-            below = {k: self.overrides(v, _of(given, k), (*path, k)) for k, v in defaults.items()}
+        if isinstance(defaults, Mapping) and (payload is _NOTHING or isinstance(payload, Mapping)):
+            below = {k: self.overrides(v, _of(payload, k), (*path, k)) for k, v in defaults.items()}
             found = {k: v for k, v in below.items() if v is not _NOTHING}
             return found if found or not path else _NOTHING
-        if given is not _NOTHING:
+        if payload is not _NOTHING:
             return _NOTHING
         if is_template(defaults):
             return self._value(path)
@@ -186,11 +186,11 @@ class _Rendering:
             raise LimitExceeded(f"with it, defaults come to more than {MAX_DEFAULTS} characters of text and data")
 
 
-def _of(given: Any, key: str) -> Any:
-    return given.get(key, _NOTHING) if isinstance(given, Mapping) else _NOTHING
+def _of(payload: Any, key: str) -> Any:
+    return payload.get(key, _NOTHING) if isinstance(payload, Mapping) else _NOTHING
 
 
-# --- what was given -----------------------------------------------------------------------------------------------------
+# --- payloads -----------------------------------------------------------------------------------------------------------
 
 
 def check_inputs(playbook: Playbook, workload: Mapping[str, Any]) -> None:
@@ -236,28 +236,28 @@ class _Nearest:
 
 
 def _unknown(
-    known: Mapping[str, Any], given: Mapping[str, Any], schema: Mapping[str, Any], path: tuple[str, ...], nearest: _Nearest
+    known: Mapping[str, Any], payload: Mapping[str, Any], schema: Mapping[str, Any], path: tuple[str, ...], nearest: _Nearest
 ) -> Iterator[tuple[tuple[str, ...], bool, str]]:
     parts = schema.get("properties") or {}
     names = [*known, *(name for name in parts if name not in known)]
-    shown = ", ".join(map(_shown, names[:LISTED]))
-    for key, value in given.items():
+    listing = ", ".join(map(_excerpt, names[:LISTED]))
+    for key, value in payload.items():
         if key in known or key in parts:
             inner, below = known.get(key), parts.get(key) or {}
             if isinstance(value, Mapping) and ((isinstance(inner, Mapping) and inner) or below.get("properties")):
                 yield from _unknown(inner if isinstance(inner, Mapping) else {}, value, below, (*path, key), nearest)
-        elif schema.get("additionalProperties") is not True and (path or key not in GIVEN_BY_TRIGGERS):
+        elif schema.get("additionalProperties") is not True and (path or key not in TRIGGER_KEYS):
             near = nearest(key, names)
-            hint = f'did you mean "{near}"?' if near else f"it has {shown}"
-            yield (*path, key), bool(near), f'{dotted(path)} has no "{_shown(key)}" ({hint})'
+            hint = f'did you mean "{near}"?' if near else f"it has {listing}"
+            yield (*path, key), bool(near), f'{dotted(path)} has no "{_excerpt(key)}" ({hint})'
 
 
-def _shown(name: str) -> str:
+def _excerpt(name: str) -> str:
     return name if len(name) <= COMPARED else f"{name[:COMPARED]}..."
 
 
-def _other_types(defaults: Mapping[str, Any], given: Mapping[str, Any], schema: Mapping[str, Any], where: str) -> Iterator[str]:
-    for key, value in given.items():
+def _other_types(defaults: Mapping[str, Any], payload: Mapping[str, Any], schema: Mapping[str, Any], where: str) -> Iterator[str]:
+    for key, value in payload.items():
         mine, below = defaults.get(key), (schema.get("properties") or {}).get(key) or {}
         if mine is None or value is None or is_template(mine) or "type" in below:
             continue

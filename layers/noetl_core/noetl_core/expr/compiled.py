@@ -195,9 +195,9 @@ def _check_call(node: nodes.Call | nodes.Filter | nodes.Test) -> None:
         raise _unknown("filter", node.name, FILTERS, node)
     if isinstance(node, nodes.Test) and node.name not in TESTS:
         raise _unknown("test", node.name, TESTS, node)
-    given = [k.key for k in node.kwargs]
-    if len(set(given)) < len(given):
-        raise _syntax_error(f"the argument {max(given, key=given.count)!r} is given twice", node.lineno)
+    names = [k.key for k in node.kwargs]
+    if len(set(names)) < len(names):
+        raise _syntax_error(f"the argument {max(names, key=names.count)!r} is given twice", node.lineno)
 
 
 def _children(node: nodes.Node, bound: frozenset[str]) -> Iterator[tuple[nodes.Node, frozenset[str]]]:

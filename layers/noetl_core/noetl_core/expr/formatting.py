@@ -24,11 +24,11 @@ def percent(ev: Reading, template: str, values: Any) -> str:
     """`'%s: %d' % (a, b)`; also the `format` filter."""
     total = len(template)
     quoted = False
-    named: list[str] = []
+    names: list[str] = []
     for name, width, precision, kind in _PERCENT.findall(template):
         quoted = quoted or kind in ("r", "a")
         if name:
-            named.append(name)
+            names.append(name)
         if "*" in (width, precision):
             raise TemplateError("a format with a variable width ('*') is not supported")
         if kind != "%" and (kind not in "diouxXeEfFgGcrsa" or not kind):
@@ -37,7 +37,7 @@ def percent(ev: Reading, template: str, values: Any) -> str:
     ev.charge(total)
     values = _printable(ev, values)
     if isinstance(values, dict):
-        texts = [value for value in (values.get(name) for name in named) if type(value) is str]
+        texts = [value for value in (values.get(name) for name in names) if type(value) is str]
     else:
         texts = [value for value in (values if isinstance(values, tuple) else (values,)) if type(value) is str]
     ev.charge_joined(sum(map(len, texts)) * (QUOTED if quoted else 1), template, *texts)

@@ -119,14 +119,14 @@ def _adapted(pattern: str, ascii_only: bool) -> str:
 def check_literals(template: nodes.Template) -> None:
     """Raise `BadPattern`, with the place in `line`, for the first literal pattern of a template that is refused."""
     for node in template.find_all(nodes.Filter):
-        given = [*node.args]
+        args = [*node.args]
         name = node.name
-        if name == "map" and given and isinstance(given[0], nodes.Const):
-            name, *given = given[0].value, *given[1:]
+        if name == "map" and args and isinstance(args[0], nodes.Const):
+            name, *args = args[0].value, *args[1:]
         if not isinstance(name, str) or not name.startswith("regex_"):
             continue
-        named = [keyword.value for keyword in node.kwargs if keyword.key == "pattern"]
-        for pattern in [*named, *given][:1]:
+        patterns = [keyword.value for keyword in node.kwargs if keyword.key == "pattern"]
+        for pattern in [*patterns, *args][:1]:
             if isinstance(pattern, nodes.Const) and isinstance(pattern.value, str):
                 try:
                     if len(pattern.value) > PATTERN_CHARS:

@@ -240,9 +240,9 @@ class Reading(Budget):
         headers = self.read(value)
         if type(headers) is dict and type(key) is str and key not in headers:
             self.tick(len(headers))
-            wanted = key.lower()
+            lower = key.lower()
             for name in headers:
-                if type(name) is str and name.lower() == wanted:
+                if type(name) is str and name.lower() == lower:
                     return self.enter(headers[name])
         return self.getattr(headers, key) if type(key) is str else self.getitem(headers, key)
 

@@ -71,20 +71,20 @@ def _related(path: Path, other: Path) -> bool:
 
 
 def _forget(history: RunHistory, rerun: Rerun) -> None:
-    named, task, inside = _selects_part(rerun), rerun.get("task"), _path(rerun)
+    partial, task, inside = _selects_part(rerun), rerun.get("task"), _path(rerun)
     for loop, done in history.finished.items():
         for index in list(done):
             failed = rerun.get("failed") and done[index]["status"] == "error"
-            if failed or (named and _related((*loop, index), inside)):
+            if failed or (partial and _related((*loop, index), inside)):
                 del done[index]
-    if named and task is None:
+    if partial and task is None:
         for held in (history.tasks, history.finished, history.collections):
             for path in [p for p in held if p[: len(inside)] == inside]:
                 del held[path]
         if not inside:
             history.frames.clear()
     for path, events in history.tasks.items():
-        if named and task is not None and path[: len(inside)] == inside:
+        if partial and task is not None and path[: len(inside)] == inside:
             del events[_visit(events, task, rerun.get("visit", 1)) :]
         page = (rerun.get("pages") or {}).get(_failed_task(events))
         while events and events[-1].data["directive"]["do"] in ("retry", "fail"):

@@ -7,13 +7,13 @@ from hashlib import sha256
 from typing import Any, Final, Protocol
 
 from noetl_core.engine.large_values import MAX_DECISION_BYTES, PAGED_BYTES
-from noetl_core.engine.needs import AskedNeed, Need, NeedValues, TooMuch, Unreadable, named
+from noetl_core.engine.needs import AskedNeed, Need, NeedValues, TooMuch, Unreadable, without_reference
 from noetl_core.engine.records import StreamId, request_of
 from noetl_core.engine.state import caller_of
 from noetl_core.events.shapes import ResultPointer
 from noetl_core.expr import is_reference, path_text, references_in, replaced
 from noetl_core.expr.references import Path
-from noetl_core.log.concurrent_reads import at_once
+from noetl_core.log.concurrent_reads import read_concurrently
 from noetl_core.log.load_budgets import LoadBudget, LoadLimitExceeded
 from noetl_core.ports import CorruptLog, EventStore, NotFound, ObjectWriter, ResultStore
 from noetl_core.values.large_json import JsonText
@@ -179,8 +179,8 @@ class Values:
     def supply(self, known: dict[Need, Any], missing: NeedValues) -> None:
         """Load the values that a decision needs into `known`."""
         self._unstored.update(missing.objects)
-        for need, value in zip(missing.needs, at_once(self, missing.needs), strict=True):
-            known[named(need)] = value
+        for need, value in zip(missing.needs, read_concurrently(self, missing.needs), strict=True):
+            known[without_reference(need)] = value
 
     def __call__(self, need: AskedNeed) -> Any:
         """Return the value of a need."""
@@ -223,7 +223,7 @@ class Values:
             raise Altered(ref["key"])
         owner = str(ref["key"]).partition("/")[0]
         values = self if owner == self._execution_id else Values(self._store, self._results, owner, self._limit)
-        for page in at_once(values._result_of, _manifest(body)):
+        for page in read_concurrently(values._result_of, _manifest(body)):
             if not is_reference(page):
                 if not isinstance(page or [], list):
                     raise ValueError("one of its pages is not a list")
@@ -286,7 +286,8 @@ class Values:
             values = self if owner == self._execution_id else Values(self._store, self._results, owner, self._limit)
             if budget is None and self._limit is not None:
                 budget = LoadBudget(PAGES * self._limit)
-            return [item for page in at_once(lambda part: values._page(part, budget), _manifest(body)) for item in page], True
+            pages = read_concurrently(lambda part: values._page(part, budget), _manifest(body))
+            return [item for page in pages for item in page], True
         nested = MARK in body
         if _in_lines(ref):
             return [parsed(line) for line in body.splitlines() if line.strip()], nested
@@ -324,7 +325,7 @@ class Values:
                 raise Unusable(path, why) from error
             return self._whole(loaded, budget, path, opened) if nested else loaded
 
-        return replaced(value, list(zip((path for path, _ in found), at_once(load, found), strict=True)))
+        return replaced(value, list(zip((path for path, _ in found), read_concurrently(load, found), strict=True)))
 
     def _body(self, key: str, budget: LoadBudget | None = None) -> bytes:
         """Return the object. At most the limit is read, whatever size the reference states."""

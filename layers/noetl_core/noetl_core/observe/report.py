@@ -26,7 +26,7 @@ ROWS: Final = 1_000
 FACTS: Final = 200
 DRAWN: Final = 400
 """Maximum number of steps of a graph that is drawn in a report."""
-NAMED: Final = 20
+MAX_LINKS: Final = 20
 """Maximum number of failed and open steps with a link to their place in the graph."""
 MAP_FROM: Final = 0.3
 """The scale of the map from which on a graph needs none."""
@@ -169,13 +169,13 @@ def _graph(drawing: str) -> Iterator[str]:
     yield "<h2>Graph</h2>"
     steps = list(steps_of(drawing))
     order = ("error", "running", "waiting")
-    named = sorted((s for s in steps if s.status in order), key=lambda s: order.index(s.status))
-    if named:
-        links = (f'<a class="{_class(s.status)}" href="#{s.id}">{MARKS[s.status]} {s.name}</a>' for s in named[:NAMED])
-        yield f"<p>{', '.join(links)}{f' and {len(named) - NAMED:,} more' if len(named) > NAMED else ''}</p>"
+    entries = sorted((s for s in steps if s.status in order), key=lambda s: order.index(s.status))
+    if entries:
+        links = (f'<a class="{_class(s.status)}" href="#{s.id}">{MARKS[s.status]} {s.name}</a>' for s in entries[:MAX_LINKS])
+        yield f"<p>{', '.join(links)}{f' and {len(entries) - MAX_LINKS:,} more' if len(entries) > MAX_LINKS else ''}</p>"
     small = _map(steps)
-    if small and named:
-        place = f"left:{max(named[0].x - 100, 0):.0f}px;top:{max(named[0].y - 200, 0):.0f}px"
+    if small and entries:
+        place = f"left:{max(entries[0].x - 100, 0):.0f}px;top:{max(entries[0].y - 200, 0):.0f}px"
         drawing = f'<i class="begin" style="{place}"></i>{drawing}'
     yield '<div class="graph"><figure tabindex="0" aria-label="Graph">'
     yield f"<div{' class=beside' if small else ''}>{drawing}</div></figure>{small}</div>"

@@ -14,7 +14,7 @@ from noetl_core.engine.routing.passes import RoutingPass
 from noetl_core.observe import guards, sentences
 from noetl_core.observe.account import Account, Moment, RunAccount, TokenAccount, leads_on
 from noetl_core.observe.evaluation import Question
-from noetl_core.observe.under_way import awaited, keeps, lacking, with_loop
+from noetl_core.observe.progress import join_progress, limit_wait, loop_progress, standstill
 from noetl_core.values.instants import SECOND, to_rfc3339
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class Explanation:
         if run.status == "open":
             self.waits(run, 0)
             if not run.waits:
-                self.at_the_end.append(with_loop(fact, run))
+                self.at_the_end.append(loop_progress(fact, run))
 
     def _outgoing(self, run: RunAccount) -> None:
         step = self._step(run.step)
@@ -243,7 +243,7 @@ class Explanation:
         elif step is not None and step.join is not None:
             fact = self._fact("join", f"{token.step} waits for tokens", depth, token.step, token.at)
             self._place(fact, step, "spec", "join")
-            self.at_the_end.append(lacking(fact, step))
+            self.at_the_end.append(join_progress(fact, step))
             self._held(token.step, depth)
         else:
             self._held(token.step, depth, always=True)
@@ -316,7 +316,7 @@ class Explanation:
         fact = self._fact("held", "", depth, name)
 
         def ask(p: RoutingPass) -> None:
-            use = awaited(p.state, name)
+            use = limit_wait(p.state, name)
             if use is not None:
                 fact["fact"] = "limit"
                 fact["wait"] = {"kind": "limit", "wait_id": use.holder, "limit": use.key, "since": to_rfc3339(use.asked_at)}
@@ -324,7 +324,7 @@ class Explanation:
                 if use.step is not None:
                     self._place(fact, self._step(use.step), "spec", "policy", "concurrency")
             else:
-                fact["text"] = keeps(p.state) or (f"the token of {name} moves with the next decision" if always else "")
+                fact["text"] = standstill(p.state) or (f"the token of {name} moves with the next decision" if always else "")
 
         self.at_the_end.append(ask)
 

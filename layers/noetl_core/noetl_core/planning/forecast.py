@@ -128,14 +128,14 @@ def _of_runs(step: Step, seen: Sequence[PastStep], runs: int) -> PlannedStep:
     return PlannedStep(step.name, seconds, cost, round(len(seen) / runs, 3))
 
 
-def _of_past(step: Step, seen: Sequence[PastStep], runs: int, given: int | None) -> list[str]:
+def _of_past(step: Step, seen: Sequence[PastStep], runs: int, iterations: int | None) -> list[str]:
     """Return what is assumed of a step that past executions ran."""
     last = f"the last {runs} runs" if runs > 1 else "the last run"
     found = []
     if len(seen) < runs:
         found.append(f"{step.name}: in {len(seen)} of {runs} runs")
-    if given is not None:
-        found.append(f"{step.name}: {_count(given, 'iteration')}, as the payload says")
+    if iterations is not None:
+        found.append(f"{step.name}: {_count(iterations, 'iteration')}, as the payload says")
     else:
         found += _counted(step.name, "iteration", [one.iterations for one in seen if one.iterations is not None], last)
     found += _counted(step.name, "run", [one.runs for one in seen], last) if any(one.runs != 1 for one in seen) else []
@@ -178,15 +178,15 @@ def _of_past_runs(
 ) -> tuple[Range, Range]:
     """Return the time and the cost of past executions, without steps that were removed, with those that are new, and with the
     iterations that the payload gives."""
-    given = {step.name: n for step in playbook.steps if (n := _payload_iterations(step, workload, payload)) is not None}
+    iterations = {step.name: n for step in playbook.steps if (n := _payload_iterations(step, workload, payload)) is not None}
     times, costs = [], []
     for run in past:
         time, price = run.seconds, run.cost
         for name, one in run.steps.items():
             if name not in playbook.by_name:  # it was removed
                 time, price = time - one.seconds, price - one.cost
-            elif name in given and one.iterations:
-                factor = given[name] / one.iterations - 1
+            elif name in iterations and one.iterations:
+                factor = iterations[name] / one.iterations - 1
                 time, price = time + one.seconds * factor, price + one.cost * factor
         times.append(max(time, 0.0))
         costs.append(max(price, START.cost))

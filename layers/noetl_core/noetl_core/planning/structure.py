@@ -101,9 +101,11 @@ def of_step(step: Step, workload: Mapping[str, Any]) -> Structural:
         low, usual, most = numbers
         how = f"{usual} iterations, as the workload says" if known is not None else f"{low} to {most} iterations, by default"
         assumes.append(f"{step.name}: {how}")
-    at_once = _at_once(step.loop)
+    concurrency = _concurrency(step.loop)
     counts = Range(*map(float, numbers))
-    lasting = Range(*(getattr(seconds, part) * max(1.0, getattr(counts, part) / at_once) for part in ("low", "typical", "high")))
+    lasting = Range(
+        *(getattr(seconds, part) * max(1.0, getattr(counts, part) / concurrency) for part in ("low", "typical", "high"))
+    )
     cost = Range(*(_cost(getattr(busy, part), getattr(counts, part)) for part in ("low", "typical", "high")))
     return Structural(Range(lasting.low, lasting.typical, lasting.high + HOP_S), cost, tuple(assumes))
 
@@ -137,8 +139,8 @@ def _of_task(task: Task) -> tuple[Range, str]:
     """Return the seconds of a task, retries included, and how they are assumed."""
     if task.kind == "wait":
         try:
-            given = task.inputs.get("duration", task.inputs.get("seconds"))
-            waits = duration(given, WAIT, "duration")
+            value = task.inputs.get("duration", task.inputs.get("seconds"))
+            waits = duration(value, WAIT, "duration")
             return Range(waits, waits, waits), f"waits {waits:g} s"
         except BadNumber:
             return NOTHING, "waits for a time that is not known in advance and is not counted"
@@ -165,7 +167,7 @@ def _retries(task: Task) -> Iterator[tuple[int, float]]:
             yield rule.then.attempts, float(delay) if isinstance(delay, int | float) else 0.0
 
 
-def _at_once(loop: Loop | None) -> float:
+def _concurrency(loop: Loop | None) -> float:
     if loop is None or loop.mode != "parallel":
         return 1.0
     return float(loop.max_in_flight) if isinstance(loop.max_in_flight, int) else 1.0

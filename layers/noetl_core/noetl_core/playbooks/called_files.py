@@ -44,7 +44,7 @@ def with_paths(text: str, file: Path) -> str:
     if not any(suffix in text for suffix in SUFFIXES):  # most texts name no file
         return text
     root = load(text).root
-    for node in sorted(_named_files(root), key=lambda named: named.start, reverse=True) if root is not None else ():
+    for node in sorted(_file_nodes(root), key=lambda each: each.start, reverse=True) if root is not None else ():
         path = _path_of(file.parent / node.value, "")
         at = node.start + (1 if node.style else 0)
         if path is not None and PLAYBOOK_PATH.match(path) and text.startswith(node.value, at):
@@ -52,11 +52,11 @@ def with_paths(text: str, file: Path) -> str:
     return text
 
 
-def _named_files(node: Node) -> Iterator[Node]:
+def _file_nodes(node: Node) -> Iterator[Node]:
     """Yield the paths of called playbooks below `node` that are names of files."""
     if isinstance(node.value, list):
         for child in node.value:
-            yield from _named_files(child)
+            yield from _file_nodes(child)
     elif isinstance(node.value, dict):
         kind, path = node.get("kind"), node.get("path")
         if kind is not None and kind.value == "playbook" and path is not None:
@@ -64,7 +64,7 @@ def _named_files(node: Node) -> Iterator[Node]:
                 yield path
             return
         for child in node.value.values():
-            yield from _named_files(child)
+            yield from _file_nodes(child)
 
 
 def beside(path: str, file: Path) -> Path | None:
@@ -122,11 +122,11 @@ def is_playbook(file: Path) -> bool:
         return False
 
 
-def _path_of(file: Path, wanted: str) -> str | None:
+def _path_of(file: Path, substring: str) -> str | None:
     """Return the `metadata.path` of a file; None if the file is not a playbook or not YAML."""
     try:
         text = file.read_text("utf-8")
-        if wanted not in text or not _A_PLAYBOOK.search(text):
+        if substring not in text or not _A_PLAYBOOK.search(text):
             return None
         document = yaml.safe_load(text)
         return str(document["metadata"]["path"]).lstrip("/")

@@ -147,13 +147,13 @@ def text_of(file: Path) -> str:
 
 def register_called(wiring: LocalWiring, playbook: Playbook, file: Path) -> None:
     """Register the playbooks that the playbook calls directly and indirectly, from files in its folder."""
-    known, wanted = {playbook.path}, list(called(playbook))
-    while wanted:
-        path = wanted.pop()
+    known, queue = {playbook.path}, list(called(playbook))
+    while queue:
+        path = queue.pop()
         found = beside(path, file) if path not in known else None
         known.add(path)
         if found is not None:
-            wanted += called(register(wiring.control, text_of(found), str(found))[0])
+            queue += called(register(wiring.control, text_of(found), str(found))[0])
 
 
 def _check_replaced(tools: Iterable[str], source: str) -> None:

@@ -43,18 +43,18 @@ class Act:
         return f"{self.what} {name}".rstrip()
 
 
-def act_of(given: Mapping[str, Any], line: int = 0) -> Act:
+def act_of(entry: Mapping[str, Any], line: int = 0) -> Act:
     """Return the act of a mapping in the form of test files, such as `{signal: go, data: 1, after: 5m}`. Raises `ValueError`."""
-    kinds = [kind for kind in ACTS if kind in given]
+    kinds = [kind for kind in ACTS if kind in entry]
     if len(kinds) != 1:
         raise ValueError(f"an act has exactly one of {', '.join(ACTS)}")
     kind = kinds[0]
-    if unknown := sorted(given.keys() - {kind, "at", "after", *ACTS[kind]}):
+    if unknown := sorted(entry.keys() - {kind, "at", "after", *ACTS[kind]}):
         raise ValueError(f"{unknown[0]} does not belong to {kind}: it takes {', '.join((*ACTS[kind], 'at', 'after'))}")
-    data = {key: given[key] for key in ACTS[kind] if key in given}
+    data = {key: entry[key] for key in ACTS[kind] if key in entry}
     if kind in ("signal", "callback"):
-        data["name" if kind == "signal" else "task"] = given[kind]
-    return Act(kind, data, given.get("at", ""), duration(given.get("after", 0), WAIT, "after"), line)
+        data["name" if kind == "signal" else "task"] = entry[kind]
+    return Act(kind, data, entry.get("at", ""), duration(entry.get("after", 0), WAIT, "after"), line)
 
 
 class Acts:

@@ -43,8 +43,8 @@ def _items(playbook: Playbook) -> Iterator[Item]:
                 continue  # the end of a block
             for index, rule in enumerate(rules):
                 what = "else" if rule.when is None else f"when {rule.when}"
-                named = f"rule of {step.name}.{task.name}" if task.label is None else f"branch of {task.called}"
-                yield Item(playbook.path, "rules", _rule_place(task, index), f"{named}: {what}")
+                label = f"rule of {step.name}.{task.name}" if task.label is None else f"branch of {task.called}"
+                yield Item(playbook.path, "rules", _rule_place(task, index), f"{label}: {what}")
         for arc in () if step.router is None else step.router.arcs:
             yield Item(playbook.path, "arcs", arc.path, f"arc {step.name} -> {arc.step}" + (f": {arc.when}" if arc.when else ""))
 
@@ -97,10 +97,10 @@ def _rule_place(task: Task, index: int) -> Place:
     return task.policy.rules[index].path if task.label is None else (*task.path, task.name, index)
 
 
-def lines_of(file: Path, wanted: Iterable[Item]) -> dict[Item, int]:
+def lines_of(file: Path, items: Iterable[Item]) -> dict[Item, int]:
     """Return the line of each item in the file of its playbook."""
     root = load(file.read_text("utf-8"), str(file)).root
-    return {item: 0 if root is None else line_at(root, item.place) for item in wanted}
+    return {item: 0 if root is None else line_at(root, item.place) for item in items}
 
 
 def line_at(root: Node, place: Place) -> int:

@@ -105,12 +105,12 @@ def models(file: Path) -> list[Playbook]:
 @lru_cache(maxsize=64)
 def _models(file: Path, _changed: int) -> tuple[Playbook, ...]:
     found = {file: _parsed(file)}
-    wanted = list(called(found[file]))
-    while wanted:
-        other = beside(wanted.pop(), file)
+    queue = list(called(found[file]))
+    while queue:
+        other = beside(queue.pop(), file)
         if other is not None and other not in found:
             found[other] = _parsed(other)
-            wanted += called(found[other])
+            queue += called(found[other])
     return tuple(found.values())
 
 
@@ -151,9 +151,9 @@ class _Reader:
         if root.kind == "list":
             nodes, shared = root.value, {}
         elif root.get("tests") is not None:
-            given = self._keys(root, fields.DOCUMENT, "a test file")
-            nodes = given.pop("tests").value
-            shared = given
+            entries = self._keys(root, fields.DOCUMENT, "a test file")
+            nodes = entries.pop("tests").value
+            shared = entries
         else:
             nodes, shared = [root], {}
         for node in nodes if isinstance(nodes, list) else []:
@@ -180,21 +180,22 @@ class _Reader:
 
     def _case(self, node: Node, shared: Mapping[str, Node]) -> Case | None:
         before = len(self.problems)
-        given = self._keys(node, fields.CASE, "a test")
-        if "test" not in given:
+        entries = self._keys(node, fields.CASE, "a test")
+        if "test" not in entries:
             if node.kind == "mapping" and "test" not in node.value:
                 self.report(node, "a test has no name", "test: what it shows")
             return None
-        name = given["test"].value
+        name = entries["test"].value
         what = f'test "{name}"'
         if name in self._names:
-            self.report(given["test"], f"{what} exists already (line {self._names[name]})", "rename one")
+            self.report(entries["test"], f"{what} exists already (line {self._names[name]})", "rename one")
         self._names.setdefault(name, node.line)
-        places = {**shared, **given}
+        places = {**shared, **entries}
         playbook = self._playbook(places.get("playbook"), node)
-        expect = self._keys(given["expect"], fields.EXPECT, f"expect of {what}") if "expect" in given else {}
-        acts = [act for each in (given["acts"].value if "acts" in given else ()) if (act := self._act(each, what)) is not None]
-        tools = self._tools(shared.get("tools"), given.get("tools"), playbook, what)
+        expect = self._keys(entries["expect"], fields.EXPECT, f"expect of {what}") if "expect" in entries else {}
+        act_nodes = entries["acts"].value if "acts" in entries else ()
+        acts = [act for each in act_nodes if (act := self._act(each, what)) is not None]
+        tools = self._tools(shared.get("tools"), entries.get("tools"), playbook, what)
         for credential, secret in (places["secrets"].value if "secrets" in places else {}).items():
             if secret.kind != "mapping":
                 self.report(
@@ -208,9 +209,9 @@ class _Reader:
         trigger = self._trigger(places.get("trigger"), models(playbook)[0], what)
         scene = Scene(
             playbook,
-            payload=self._merged("payload", shared, given),
-            ctx=self._merged("ctx", shared, given),
-            secrets=self._merged("secrets", shared, given),
+            payload=self._merged("payload", shared, entries),
+            ctx=self._merged("ctx", shared, entries),
+            secrets=self._merged("secrets", shared, entries),
             tools={name: self._plain(node, Verbatim) for name, node in tools.items()},
             acts=acts,
             until=status if status in HELD else "",
@@ -223,12 +224,12 @@ class _Reader:
         places |= _below("expect", expect) | _below("tools", tools)
         return Case(name, self.file, node.line, playbook, scene, expected, places)
 
-    def _playbook(self, named: Node | None, node: Node) -> Path | None:
+    def _playbook(self, name_node: Node | None, node: Node) -> Path | None:
         folder, name = self.file.parent, self.file.name.removesuffix(SUFFIX).removesuffix(".test.yml")
-        choices = [named.value] if named is not None else [f"{name}.yaml", f"{name}.yml", "playbook.yaml"]
+        choices = [name_node.value] if name_node is not None else [f"{name}.yaml", f"{name}.yml", "playbook.yaml"]
         found = next((folder / each for each in choices if (folder / each).is_file()), None)
         if found is None:
-            self.report(named or node, f"there is no playbook {' or '.join(choices)} in {folder}", "playbook: its file")
+            self.report(name_node or node, f"there is no playbook {' or '.join(choices)} in {folder}", "playbook: its file")
         return found
 
     def _merged(self, key: str, *layers: Mapping[str, Node]) -> dict[str, Any]:
@@ -263,20 +264,21 @@ class _Reader:
     def _trigger(self, node: Node | None, playbook: Playbook, what: str) -> dict[str, Any] | None:
         if node is None:
             return None
-        given = self._plain(node)
+        trigger = self._plain(node)
         try:
-            return trigger_of(given, playbook)
+            return trigger_of(trigger, playbook)
         except LookupError as error:
-            self.report(node.get("name") or node, f"{what}: {error.args[0]}", suggest(str(given.get("name", "")), error.args[1]))
+            hint = suggest(str(trigger.get("name", "")), error.args[1])
+            self.report(node.get("name") or node, f"{what}: {error.args[0]}", hint)
             return None
 
     def _act(self, node: Node, what: str) -> Act | None:
         before = len(self.problems)
-        given = self._keys(node, fields.ACT, f"an act of {what}")
+        entries = self._keys(node, fields.ACT, f"an act of {what}")
         if len(self.problems) > before:
             return None
         try:
-            return act_of({key: self._plain(each) for key, each in given.items()}, node.line)
+            return act_of({key: self._plain(each) for key, each in entries.items()}, node.line)
         except (ValueError, BadNumber) as error:
             self.report(node, f"{what}: {error}")
             return None
@@ -313,13 +315,13 @@ class _Reader:
     def _script(self, node: Node, name: str, task: Task, what: str) -> None:
         for entry in node.value if node.kind == "list" else [node]:
             before = len(self.problems)
-            given = self._keys(entry, fields.OUTCOME, f"an outcome of {name}")
-            if "error" in given:
-                self._keys(given["error"], fields.ERROR, f"the error of {name}")
-            for key in SELECTED & given.keys():
-                wanted = given[key].plain()
-                if not all(type(number) is int for number in (wanted if isinstance(wanted, list) else [wanted])):
-                    self.report(given[key], f"{key} of an outcome of {name} must be a number or a list of them")
+            entries = self._keys(entry, fields.OUTCOME, f"an outcome of {name}")
+            if "error" in entries:
+                self._keys(entries["error"], fields.ERROR, f"the error of {name}")
+            for key in SELECTED & entries.keys():
+                numbers = entries[key].plain()
+                if not all(type(number) is int for number in (numbers if isinstance(numbers, list) else [numbers])):
+                    self.report(entries[key], f"{key} of an outcome of {name} must be a number or a list of them")
             if len(self.problems) > before:
                 continue
             plain = normalised(self._plain(entry))
@@ -331,7 +333,7 @@ class _Reader:
             templates = [each for each in entry.scalars() if is_template(each.value)]
             for template in templates:
                 self._template(template, f"an outcome of {name}")
-            when = given.get("when")
+            when = entries.get("when")
             if when is not None and isinstance(when.value, str) and not is_template(when.value):
                 self.report(
                     when, f"when of an outcome of {name} is text, which is always true", f'when: "{{{{ {when.value} }}}}"'
@@ -378,5 +380,5 @@ def _word(node: Node) -> str:
     return {"mapping": "a mapping", "list": "a list"}.get(node.kind) or repr(node.value)
 
 
-def _is_flag(node: Node, wanted: str) -> bool:
-    return wanted == "number" and isinstance(node.value, bool)
+def _is_flag(node: Node, kind: str) -> bool:
+    return kind == "number" and isinstance(node.value, bool)

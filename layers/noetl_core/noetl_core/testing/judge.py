@@ -77,13 +77,13 @@ def _compared(case: Case, played: Played) -> Iterator[Finding]:
     if "steps" in expect:
         yield from _differences(case, "steps", expect["steps"], played.summary["steps"], subset=True)
     if "warnings" in expect:
-        wanted = expect["warnings"]
-        seen = len(played.warnings) if isinstance(wanted, int) else list(played.warnings)
-        yield from _differences(case, "warnings", wanted, seen, subset=True)
-    for task, wanted in expect.get("calls", {}).items():
+        expected = expect["warnings"]
+        seen = len(played.warnings) if isinstance(expected, int) else list(played.warnings)
+        yield from _differences(case, "warnings", expected, seen, subset=True)
+    for task, expected in expect.get("calls", {}).items():
         calls = played.calls_of(task)
-        seen = len(calls) if isinstance(wanted, int) else list(calls)
-        yield from _differences(case, f"calls.{task}", wanted, seen, subset=True)
+        seen = len(calls) if isinstance(expected, int) else list(calls)
+        yield from _differences(case, f"calls.{task}", expected, seen, subset=True)
     yield from _events(case, played)
 
 
@@ -136,8 +136,8 @@ def _waited(what: str) -> str:
     }.get(what, "the execution had ended, or did not have that status")
 
 
-def _differences(case: Case, key: str, wanted: Any, seen: Any, *, subset: bool = False) -> Iterator[Finding]:
-    for text in match.differences(wanted, seen, key, subset=subset):
+def _differences(case: Case, key: str, expected: Any, seen: Any, *, subset: bool = False) -> Iterator[Finding]:
+    for text in match.differences(expected, seen, key, subset=subset):
         yield Finding(_line(case, f"expect.{key}", text.removeprefix(key).partition(" ")[0]), text)
 
 

@@ -79,7 +79,7 @@ def outcome_of(entry: Mapping[str, Any], inputs: Any, spec: Mapping[str, Any]) -
 
 
 def _fits(entry: Mapping[str, Any], name: str, value: int | None) -> bool:
-    wanted = entry.get(name)
-    if wanted is None:
+    choices = entry.get(name)
+    if choices is None:
         return True
-    return value in wanted if isinstance(wanted, Sequence) else value == wanted
+    return value in choices if isinstance(choices, Sequence) else value == choices

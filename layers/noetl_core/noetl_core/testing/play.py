@@ -239,23 +239,23 @@ def _play(
     return Played(wiring, root, registry, acts)
 
 
-def trigger_of(given: Mapping[str, Any], playbook: Playbook) -> dict[str, Any]:
+def trigger_of(fields: Mapping[str, Any], playbook: Playbook) -> dict[str, Any]:
     """Return a trigger with its kind and name. Raises `LookupError` with the names of all triggers if it has none of them."""
-    name = given.get("name")
+    name = fields.get("name")
     known = {trigger.name: trigger for trigger in playbook.executor.triggers}
-    if name is None and "kind" not in given and len(known) == 1:
+    if name is None and "kind" not in fields and len(known) == 1:
         (name,) = known
     if name in known:
-        return {"kind": known[name].kind, "name": name, "id": "test", **given}
-    if "kind" in given:  # a failure, a backfill, or a trigger of another version
-        return {"name": None, "id": "test", **given}
-    said = "name or kind is missing" if name is None else f'"{name}" is not a trigger of the playbook'
-    raise LookupError(f"trigger: {said}" if name is None else said, known)
+        return {"kind": known[name].kind, "name": name, "id": "test", **fields}
+    if "kind" in fields:  # a failure, a backfill, or a trigger of another version
+        return {"name": None, "id": "test", **fields}
+    problem = "name or kind is missing" if name is None else f'"{name}" is not a trigger of the playbook'
+    raise LookupError(f"trigger: {problem}" if name is None else problem, known)
 
 
-def _triggered(start: StartRequest, given: Mapping[str, Any], playbooks: Playbooks, playbook: Playbook) -> StartRequest:
+def _triggered(start: StartRequest, fields: Mapping[str, Any], playbooks: Playbooks, playbook: Playbook) -> StartRequest:
     """Return the start of a trigger, with the payload that the playbook's trigger makes of it."""
-    trigger = cast("Triggered", trigger_of(given, playbook))
+    trigger = cast("Triggered", trigger_of(fields, playbook))
     own = next((each for each in playbook.executor.triggers if each.name == trigger["name"]), None)
     strict = start.strict or strict_by_default(playbooks, playbook)
     payload = {} if own is None else render(own.payload, Scope({"trigger": trigger_seen(trigger)}, strict=strict))

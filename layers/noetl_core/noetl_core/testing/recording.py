@@ -258,10 +258,10 @@ def _is_scripted(task: Task, way: Way) -> bool:
     if task.kind in ENGINE_KINDS:
         return False
     known = KINDS.get(task.kind)
-    given = {**task.spec, **task.inputs}
-    if not way.files and isinstance(given.get("sources"), Mapping):  # rows, or files: known when it runs
-        given["sources"] = {name: source for name, source in given["sources"].items() if not is_template(source)}
-    return way.everything or known is None or not known.inside(given)
+    values = {**task.spec, **task.inputs}
+    if not way.files and isinstance(values.get("sources"), Mapping):  # rows, or files: known when it runs
+        values["sources"] = {name: source for name, source in values["sources"].items() if not is_template(source)}
+    return way.everything or known is None or not known.inside(values)
 
 
 def _entry(task: Task, event: Event, recorded: Recorded, way: Way) -> dict[str, Any]:
@@ -278,8 +278,8 @@ def _entry(task: Task, event: Event, recorded: Recorded, way: Way) -> dict[str, 
         status = helpers.get("http", {}).get("status")
         if task.kind == "http" and isinstance(status, int) and status >= 400 and kind_of(status) == error["kind"]:
             kept = {"status": status, **({"headers": helpers["http"]["headers"]} if "headers" in recorded.source else {})}
-            told = {key: error[key] for key in ("message", *(("details",) if "details" in recorded.source else ()))}
-            return {"http": kept, "error": told, **entry}
+            fields = {key: error[key] for key in ("message", *(("details",) if "details" in recorded.source else ()))}
+            return {"http": kept, "error": fields, **entry}
         return {"error": recorded.whole(event["execution_id"], error), **helpers, **entry}
     result = recorded.whole(event["execution_id"], outcome.get("result"))
     if task.kind == "http" and isinstance(result, Mapping):

@@ -184,7 +184,7 @@ def bisect(good: Recorded, bad: Recorded) -> Difference:
         theirs = _Inputs.of(second[1], exact_answers(bad, second[2]))
         if _sign(first[0]) == _sign(second[0]):
             raise NoDifference("both executions end alike")
-        wanted = _sign(second[0])
+        sign = _sign(second[0])
         keys = [key for key in {**ours.values, **theirs.values} if ours.values.get(key) != theirs.values.get(key)]
         tried = 0
 
@@ -198,7 +198,7 @@ def bisect(good: Recorded, bad: Recorded) -> Difference:
                 if key in theirs.values:
                     values[key] = theirs.values[key]
             rest = {key: value for key, value in theirs.values.items() if key not in ours.values}
-            return _sign(_ended(_Inputs({**rest, **values}).scene(first[1]))) == wanted
+            return _sign(_ended(_Inputs({**rest, **values}).scene(first[1]))) == sign
 
         if not keys or not is_bad(len(keys)):
             raise NoDifference("with the inputs and answers of the bad execution, the good one does not end like the bad one")

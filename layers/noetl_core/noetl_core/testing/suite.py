@@ -96,10 +96,10 @@ def run_all(cases: Sequence[Case], processes: int = 1) -> Iterator[Result]:
         return
     names = [(case.file, case.name) for case in cases]
     with ProcessPoolExecutor(min(processes, len(cases)), mp_context=get_context("spawn")) as pool:
-        yield from pool.map(_run_named, names)
+        yield from pool.map(_run_test, names)
 
 
-def _run_named(named: tuple[Path, str]) -> Result:
+def _run_test(test: tuple[Path, str]) -> Result:
     """Run the case of that name, in a process that has not read it."""
-    file, name = named
+    file, name = test
     return run_case(next(case for case in read(file) if case.name == name))

@@ -106,5 +106,5 @@ def _value(field: FormField, text: str) -> Any:
     try:
         return strict_json.loads(text)
     except ValueError:
-        wanted = {"boolean": "yes or no", "integer": "a number", "number": "a number"}.get(field.type, "JSON")
-        raise ValueError(f"{field.title or 'the answer'} must be {wanted}") from None
+        form = {"boolean": "yes or no", "integer": "a number", "number": "a number"}.get(field.type, "JSON")
+        raise ValueError(f"{field.title or 'the answer'} must be {form}") from None

@@ -42,7 +42,7 @@ def _made(cls: type[Value]) -> tuple[Any, Callable[[Any], Any]]:
     """Return the class with slots and methods, and a function that returns the compared values of an object."""
     made: Any = dataclass(slots=True, init=False, repr=False, eq=False)(cls)
     compared = _getter([f.name for f in fields(made) if f.compare])
-    shown = [f.name for f in fields(made) if f.repr]
+    names = [f.name for f in fields(made) if f.repr]
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         made.__init__ = _init_of(made)  # the class calls it directly from now on
@@ -52,7 +52,7 @@ def _made(cls: type[Value]) -> tuple[Any, Callable[[Any], Any]]:
         return compared(self) == compared(other) if type(other) is type(self) else NotImplemented
 
     def __repr__(self: Any) -> str:
-        return f"{made.__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
+        return f"{made.__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
 
     for method in (__init__, __eq__, __repr__):
         if method.__name__ not in cls.__dict__:

@@ -78,9 +78,9 @@ def check_schema(schema: Any, where: str = "schema", path: tuple[str, ...] = ())
             f"{where}: keyword {unknown[0]!r} is not supported; the supported ones are {supported}", (*path, str(unknown[0]))
         )
     for keyword, value in schema.items():
-        wanted = _SHAPES.get(keyword)
-        if wanted is not None and not wanted[1](value):
-            raise BadSchema(f"{where}: {keyword} is {wanted[0]}, not {value!r:.80}", (*path, keyword))
+        shape = _SHAPES.get(keyword)
+        if shape is not None and not shape[1](value):
+            raise BadSchema(f"{where}: {keyword} is {shape[0]}, not {value!r:.80}", (*path, keyword))
     for name, part in schema.get("properties", {}).items():
         check_schema(part, f"{where}.{name}", (*path, "properties", name))
     if "items" in schema:
@@ -99,9 +99,9 @@ def _problems(value: Any, schema: Mapping[str, Any], where: str) -> Iterator[str
         yield f"{where} is {_name_of(value)}, not {' or '.join(names)}"
         return
     if "enum" in schema and not any(_equal(value, known) for known in schema["enum"]):
-        yield f"{where} is none of {_shown(list(schema['enum']))}"
+        yield f"{where} is none of {_excerpt(list(schema['enum']))}"
     if "const" in schema and not _equal(value, schema["const"]):
-        yield f"{where} is not {_shown(schema['const'])}"
+        yield f"{where} is not {_excerpt(schema['const'])}"
     if isinstance(value, Mapping):
         yield from _object(value, schema, where)
     elif isinstance(value, list):
@@ -119,9 +119,9 @@ def _problems(value: Any, schema: Mapping[str, Any], where: str) -> Iterator[str
 
 def _object(value: Mapping[str, Any], schema: Mapping[str, Any], where: str) -> Iterator[str]:
     parts = schema.get("properties") or {}
-    yield from (f"{where} has no {_shown(name)}" for name in schema.get("required") or () if name not in value)
+    yield from (f"{where} has no {_excerpt(name)}" for name in schema.get("required") or () if name not in value)
     if schema.get("additionalProperties") is False:
-        yield from (f"{where} has {_shown(name)}, which the schema does not allow" for name in value if name not in parts)
+        yield from (f"{where} has {_excerpt(name)}, which the schema does not allow" for name in value if name not in parts)
     for name, part in parts.items():
         if name in value:
             yield from _problems(value[name], part, f"{where}.{name}")
@@ -134,7 +134,7 @@ def _has_format(text: str, name: str) -> bool:
         return False
 
 
-def _shown(value: Any) -> str:
+def _excerpt(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 

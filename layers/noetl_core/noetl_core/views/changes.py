@@ -15,7 +15,7 @@ from noetl_core.control.core import Control
 from noetl_core.engine.records import Commit, StreamId
 from noetl_core.engine.state import State
 from noetl_core.engine.step_status import Standing, standings
-from noetl_core.log.concurrent_reads import at_once
+from noetl_core.log.concurrent_reads import read_concurrently
 from noetl_core.log.stored_values import Values
 from noetl_core.values.instants import to_rfc3339
 from noetl_core.views.executions import executions
@@ -73,7 +73,7 @@ def unchanged(control: Control, execution_id: str, after: str, key: bytes) -> bo
         run, at = stream
         return len(control.store.read(StreamId(execution_id, run), after=at.seq - 1, limit=1)) > 0
 
-    return not any(at_once(has_commits, watched))
+    return not any(read_concurrently(has_commits, watched))
 
 
 def changes(

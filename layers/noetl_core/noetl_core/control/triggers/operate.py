@@ -23,7 +23,7 @@ from noetl_core.dsl.sources import Uploads
 from noetl_core.engine import ids
 from noetl_core.engine.schedules.occurrences import name_of, next_occurrence, occurrences, previous_occurrence
 from noetl_core.engine.schedules.schedules import ScheduleState, schedule_of, switched_on
-from noetl_core.log.concurrent_reads import at_once
+from noetl_core.log.concurrent_reads import read_concurrently
 from noetl_core.ports import Firing, NotFound, RefusedDelivery, TriggerRecord, retry_conflicts
 from noetl_core.values.instants import SECOND, from_text, in_microseconds, to_rfc3339
 
@@ -99,7 +99,7 @@ def described(control: Control, path: str, name: str) -> shapes.TriggerDetails:
         **as_listed(control, record, deleted_at),
         "payload": dict(record.payload),
         "upcoming": _upcoming(record) if record.kind == Schedule.kind and record.enabled and deleted_at is None else [],
-        "firings": list(at_once(lambda firing: _past_firing(control, firing), firings)),
+        "firings": list(read_concurrently(lambda firing: _past_firing(control, firing), firings)),
     }
 
 

@@ -68,8 +68,8 @@ def _checks(r: Reader, node: Node, subject: Subject, place: str) -> tuple[list[C
             r.keys(node, (listed, *_MESSAGE), place)
             return list(_listed(r, value[listed], subject, place, _message(node))), []
         if value and not value.keys() & {*_CONDITION, *_LISTS, *_MESSAGE} and all(is_template(v.value) for v in value.values()):
-            named = ((_one(r, child, subject, place, f"assertion failed: {key}")) for key, child in value.items())
-            return [check for checks in named for check in checks], []
+            groups = ((_one(r, child, subject, place, f"assertion failed: {key}")) for key, child in value.items())
+            return [check for checks in groups for check in checks], []
         return list(_one(r, node, subject, place, None)), []
     if isinstance(value, list):
         return list(_listed(r, node, subject, place, None)), []
@@ -93,7 +93,7 @@ def _one(r: Reader, node: Node, subject: Subject, place: str, message: str | Non
         node = text
     condition = expression_of(r, node, place, subject)
     if condition is not None:
-        yield condition, message or f"assertion failed: {_shown(node)}"
+        yield condition, message or f"assertion failed: {_excerpt(node)}"
 
 
 def _present(r: Reader, node: Node | None, place: str, subject: Subject, base: str) -> Iterator[Check]:
@@ -116,6 +116,6 @@ def _message(node: Node) -> str | None:
     return found if isinstance(found, str) and found.strip() else None
 
 
-def _shown(node: Node) -> str:
+def _excerpt(node: Node) -> str:
     text = " ".join(str(node.value).split())
     return text.removeprefix("{{").removesuffix("}}").strip()[:200]

@@ -99,13 +99,13 @@ def braced(expression: str) -> str:
 
 def all_of(*parts: str | None) -> str:
     """Return the conjunction of the given parts."""
-    given = [part for part in parts if part]
-    return given[0] if len(given) == 1 else " and ".join(_grouped(part) for part in given)
+    conditions = [part for part in parts if part]
+    return conditions[0] if len(conditions) == 1 else " and ".join(_grouped(part) for part in conditions)
 
 
 def any_of(*parts: str | None) -> str:
-    given = [part for part in parts if part]
-    return given[0] if len(given) == 1 else " or ".join(_grouped(part) for part in given)
+    conditions = [part for part in parts if part]
+    return conditions[0] if len(conditions) == 1 else " or ".join(_grouped(part) for part in conditions)
 
 
 def negated(expression: str) -> str:

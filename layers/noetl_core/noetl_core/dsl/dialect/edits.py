@@ -39,10 +39,10 @@ def _unheard(_edit: Edit) -> None:
 
 @mutable
 class Edits:
-    """Changes the nodes of one document; `told` is called after each change."""
+    """Changes the nodes of one document; `on_edit` is called after each change."""
 
     r: Reader
-    told: Callable[[Edit], None] = _unheard
+    on_edit: Callable[[Edit], None] = _unheard
 
     def move(self, holder: Node, key: str, to: Node, name: str | None = None) -> None:
         """Move an entry of a mapping to another one; within the same mapping it is renamed and keeps its place."""
@@ -53,12 +53,12 @@ class Edits:
         else:
             to.value[name] = holder.value.pop(key)
         to.keys[name] = position
-        self.told(Edit("move", holder, key, to, name))
+        self.on_edit(Edit("move", holder, key, to, name))
 
     def remove(self, holder: Node, key: str) -> Node:
         """Take an entry out of a mapping."""
         taken: Node = holder.value.pop(key)
-        self.told(Edit("remove", holder, key))
+        self.on_edit(Edit("remove", holder, key))
         return taken
 
     def put(self, holder: Node, key: str | int, value: Any, near: Place | None = None, *, first: bool = False) -> Node:
@@ -70,14 +70,14 @@ class Edits:
             holder.value = {key: made, **holder.value}
         else:
             holder.value[key] = made
-        self.told(Edit("put", holder, key, made, first=first))
+        self.on_edit(Edit("put", holder, key, made, first=first))
         return made
 
     def insert(self, holder: Node, at: int, value: Any, near: Place | None = None) -> Node:
         """Insert an item into a list."""
         made = self.made_of(value, near or holder)
         holder.value.insert(at, made)
-        self.told(Edit("insert", holder, at, made))
+        self.on_edit(Edit("insert", holder, at, made))
         return made
 
     def own(self, holder: Node, key: str | int) -> Node:
@@ -87,7 +87,7 @@ class Edits:
             return node
         copy = _copied(node)
         holder.value[key] = copy
-        self.told(Edit("own", holder, key, copy))
+        self.on_edit(Edit("own", holder, key, copy))
         return copy
 
     def without_empty(self, holder: Node, keys: Iterable[str]) -> None:

@@ -67,8 +67,8 @@ def rewrite_playbook(e: Edits, root: Node) -> None:
     every = _every_no_match_fails(e, executor)
     failing = False
     for step in steps:
-        named = step.get("step")
-        name = str(named.value) if named is not None else ""
+        name_node = step.get("step")
+        name = str(name_node.value) if name_node is not None else ""
         own = _default(step)
         policy_of = own if own is not None else policy
         tasks = TasksOf(name, readers, bound, step.get("loop") is not None, policy_of, root, looped, kept, book)
@@ -102,8 +102,8 @@ def _workbook(e: Edits, root: Node, tasks: TasksOf) -> None:
     if book is None or book.value is None:
         return
     book = e.own(root, "workbook")
-    named = book.get("tasks")
-    if named is not None and named.get("kind") is None and isinstance(named.value, dict | list):
+    tasks_node = book.get("tasks")
+    if tasks_node is not None and tasks_node.get("kind") is None and isinstance(tasks_node.value, dict | list):
         book = e.own(book, "tasks")
     keys = list(book.value) if isinstance(book.value, dict) else range(len(book.value)) if isinstance(book.value, list) else ()
     for key in keys:
@@ -116,8 +116,8 @@ def _workbook_entry(e: Edits, entry: Node, key: str | int, tasks: TasksOf) -> No
         return
     if isinstance(key, int) and "name" not in entry.value and "task" in entry.value:
         e.move(entry, "task", entry, "name")
-    named = entry.get("name")
-    name = key if isinstance(key, str) else str(named.value) if named is not None else ""
+    name_node = entry.get("name")
+    name = key if isinstance(key, str) else str(name_node.value) if name_node is not None else ""
     tool = e.own(entry, "tool") if entry.get("tool") is not None and entry.get("kind") is None else entry
     if tool.get("kind") is None or not isinstance(tool.value, dict):
         return
@@ -144,14 +144,14 @@ def _executor(e: Edits, root: Node) -> Node | None:
 def _every_no_match_fails(e: Edits, executor: Node | None) -> bool:
     """Move `no_next_is_error` from the executor's options to the routers."""
     spec = executor.get("spec") if executor is not None else None
-    asked = spec.get("no_next_is_error") if spec is not None else None
-    if executor is None or asked is None:
+    flag = spec.get("no_next_is_error") if spec is not None else None
+    if executor is None or flag is None:
         return False
-    if not isinstance(asked.value, bool):
-        e.r.report("E112", asked, f"no_next_is_error must be true or false, not {e.r.word(asked)}")
-    if asked.value is True:
+    if not isinstance(flag.value, bool):
+        e.r.report("E112", flag, f"no_next_is_error must be true or false, not {e.r.word(flag)}")
+    if flag.value is True:
         e.remove(e.own(executor, "spec"), "no_next_is_error")
-    return asked.value is True
+    return flag.value is True
 
 
 # --- steps --------------------------------------------------------------------------------------------------------------
@@ -335,10 +335,10 @@ def _router(e: Edits, step: Node, tasks: TasksOf, *, every: bool) -> bool:
 def _no_match(e: Edits, router: Node, tasks: TasksOf, *, every: bool) -> bool:
     """Return whether it is an error when no arc matches."""
     spec = router.get("spec")
-    said = spec.get("on_no_match") if spec is not None else None
-    if spec is None or said is None:
+    on_no_match = spec.get("on_no_match") if spec is not None else None
+    if spec is None or on_no_match is None:
         return every
-    word = said.value
+    word = on_no_match.value
     if word in FAILURE:
         spec = e.own(router, "spec")
         e.remove(spec, "on_no_match")
@@ -347,7 +347,7 @@ def _no_match(e: Edits, router: Node, tasks: TasksOf, *, every: bool) -> bool:
         return True
     if isinstance(word, dict | list) or (word is not None and word not in NOTHING):
         hint = "on_no_match: fail or end; for another step, write a last arc to it, without when"
-        e.r.report("E113", said, f'on_no_match of step "{tasks.step}" is neither fail nor end', hint)
+        e.r.report("E113", on_no_match, f'on_no_match of step "{tasks.step}" is neither fail nor end', hint)
     return False
 
 
@@ -361,10 +361,10 @@ def _add_failing_arc(e: Edits, router: Node, tasks: TasksOf) -> bool:
     arc: dict[str, object] = {"step": _FAILS, "args": {"step": tasks.step}}
     spec = router.get("spec")
     if spec is not None and spec.get("mode") is not None and spec.value["mode"].value == "inclusive":
-        asked = [expression_of(e.r, guard, "when", Subject("", bound=_ALL)) for guard in guards if guard is not None]
-        if None in asked:
+        conditions = [expression_of(e.r, guard, "when", Subject("", bound=_ALL)) for guard in guards if guard is not None]
+        if None in conditions:
             return False
-        arc["when"] = braced(all_of("event.status == 'success'", negated(any_of(*asked))))
+        arc["when"] = braced(all_of("event.status == 'success'", negated(any_of(*conditions))))
     e.insert(arcs, len(arcs.value), arc, arcs)
     return True
 

@@ -89,8 +89,8 @@ def _report(e: Edits, code: str, where: Place, message: str, hint: str, severity
 
 
 def _name(step: Node) -> str:
-    named = step.get("step")
-    return "" if named is None else str(named.value)
+    name_node = step.get("step")
+    return "" if name_node is None else str(name_node.value)
 
 
 def _refuse_in_workbook(e: Edits, root: Node) -> None:
@@ -183,8 +183,8 @@ def _named(e: Edits, holder: Node, what: str, task: Node | None) -> list[Named]:
             same = next((other for other in found if other.name == one.name), None)
             if same is not None and same.path != one.path:
                 _report(e, "E114", at, f"{SELECT} of {what} gives two parts the name {one.name}", "give each a name of its own")
-            given = kind.gives if kind is not None else None
-            if given is not None and views.has(given, one.name) and one.path != f".{one.name}":
+            result_fields = kind.gives if kind is not None else None
+            if result_fields is not None and views.has(result_fields, one.name) and one.path != f".{one.name}":
                 message = f"{one.name} in {SELECT} of {what} is also a field of the result of {word}"
                 one.refused = message, f"choose another name, or write the path: {path.value}"
             found += [one] if same is None else []
@@ -204,9 +204,9 @@ def _entries(e: Edits, entry: Node, what: str) -> Iterator[tuple[str, Node, Node
         for key in value:
             if key not in _ENTRY and not key.startswith("x-"):
                 _report(e, "E110", (entry, key), f'unknown key "{key}" in {SELECT} of {what}', suggest(key, _ENTRY) or _FORM)
-        given = next((value[key] for key in _NAMES if key in value), None)
-        if given is not None:
-            yield str(given.value), value["path"], given
+        name = next((value[key] for key in _NAMES if key in value), None)
+        if name is not None:
+            yield str(name.value), value["path"], name
     else:
         for key, child in value.items():
             if not key.startswith("x-"):
@@ -302,10 +302,10 @@ def _with_path(e: Edits, one: Named, length: int, text: str) -> str:
 
 def _clear(e: Edits, selections: Selections) -> None:
     """Remove every `output` whose names are read; report its parts without effect."""
-    for step, path, what, named in selections:
-        if not any(one.read for one in named):
+    for step, path, what, names in selections:
+        if not any(one.read for one in names):
             continue
-        for one in named:
+        for one in names:
             if not one.read:
                 message = f"{one.name} in {SELECT} of {what} has no effect: no template reads it by that name"
                 _report(e, "W403", one.at, message, "a result that is passed on as a whole does not contain this name", "note")

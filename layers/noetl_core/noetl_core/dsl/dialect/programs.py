@@ -53,19 +53,19 @@ def _context(e: Edits, task: Node, name: str, step: str | None, known: Collectio
     parts that it reads."""
     code: str = task.value["code"].value
     read = dict.fromkeys(found[2] for found in _CONTEXT.finditer(code))
-    named = [key for key in read if key in known and key not in _NAMED]
-    if not named:
+    names = [key for key in read if key in known and key not in _NAMED]
+    if not names:
         return
     if "task_run_id" in read:
-        message = f'context of task "{name}" is read for task_run_id and for "{named[0]}"'
-        e.r.report("E114", task.value["code"], message, f"read _run['task_run_id'], and pass args: {{{named[0]}: ...}}")
+        message = f'context of task "{name}" is read for task_run_id and for "{names[0]}"'
+        e.r.report("E114", task.value["code"], message, f"read _run['task_run_id'], and pass args: {{{names[0]}: ...}}")
         return
     whole = _OTHERWISE.search(_PARAMETER.sub("", code)) is not None
     own = [key for key in ("execution_id", "attempt", "workload", "ctx") if whole or key in read]
     about = {"step": step, "task": name} if step is not None else {}
     holder = e.below(task, _args_key(task), (task, "code"))
     if holder is not None:
-        context: dict[str, str] = {key: f"{{{{ {key} | default(none) }}}}" for key in named}
+        context: dict[str, str] = {key: f"{{{{ {key} | default(none) }}}}" for key in names}
         context |= {key: value for key, value in about.items() if whole or key in read}
         e.put(holder, "context", {**context, **{key: _OWN[key] for key in own}}, (task, "code"))
 

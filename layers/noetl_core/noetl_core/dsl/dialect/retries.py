@@ -124,14 +124,14 @@ def _rule(r: Reader, parts: Mapping[str, Node], node: Node, subject: Subject, wh
 def _attempts(r: Reader, parts: Mapping[str, Node], place: str) -> Any:
     node = parts.get("attempts")
     if node is not None:
-        said = number(node.value)
-        return node.value if said is None else said
+        count = number(node.value)
+        return node.value if count is None else count
     node = parts.get("retries")
     if node is None:
         return 3
-    said = number(node.value)
-    if said is not None:
-        return said + 1
+    count = number(node.value)
+    if count is not None:
+        return count + 1
     if is_template(node.value):
         return f"{{{{ ({node.value.strip()[2:-2].strip()}) | int + 1 }}}}"
     r.report("E112", node, f"retries of {place} must be a number, not {r.word(node)}")
@@ -150,9 +150,9 @@ def _backoff(r: Reader, parts: Mapping[str, Node], place: str) -> tuple[str, Any
         return ("none" if multiplier is None else "exponential"), multiplier
     if isinstance(node.value, bool):
         return ("exponential" if node.value else "none"), multiplier if node.value else None
-    said = number(node.value)
-    if said is not None:  # `backoff: 2.0` is a factor
-        return ("exponential", said) if said > 1 else ("none", None)
+    base = number(node.value)
+    if base is not None:  # `backoff: 2.0` is a factor
+        return ("exponential", base) if base > 1 else ("none", None)
     form = _BACKOFFS.get(str(node.value).lower())
     if form is None:
         r.choice(node, sorted(_BACKOFFS), f"backoff of {place}")
@@ -162,15 +162,15 @@ def _backoff(r: Reader, parts: Mapping[str, Node], place: str) -> tuple[str, Any
 
 def _when(r: Reader, parts: Mapping[str, Node], place: str, subject: Subject) -> str | None:
     """Return the condition under which the task is tried again; None when it is reported."""
-    given = expression_of(r, parts["when"], f"when of {place}", subject) if "when" in parts else None
+    when = expression_of(r, parts["when"], f"when of {place}", subject) if "when" in parts else None
     until = expression_of(r, parts["until"], f"stop_when of {place}", subject) if "until" in parts else None
-    if ("when" in parts and given is None) or ("until" in parts and until is None):
+    if ("when" in parts and when is None) or ("until" in parts and until is None):
         return None
     kinds = _kinds(r, parts, place)
-    if given is None and kinds is None:
+    if when is None and kinds is None:
         return FAILED if until is None else any_of(FAILED, negated(until))
-    wanted = any_of(given, None if kinds is None else all_of(FAILED, kinds))
-    return wanted if until is None else all_of(wanted, negated(until))
+    condition = any_of(when, None if kinds is None else all_of(FAILED, kinds))
+    return condition if until is None else all_of(condition, negated(until))
 
 
 def _kinds(r: Reader, parts: Mapping[str, Node], place: str) -> str | None:
@@ -184,9 +184,9 @@ def _kinds(r: Reader, parts: Mapping[str, Node], place: str) -> str | None:
         if is_template(node.value):
             return f"{STATUS} in {node.value.strip()[2:-2].strip()}"
         for item in node.value if isinstance(node.value, list) else [node]:
-            said = number(item.value)
-            if said is not None:
-                statuses.append(said)
+            status = number(item.value)
+            if status is not None:
+                statuses.append(status)
             elif item.value in ("error", "exception", "all", "any"):
                 return None
             elif item.value == "5xx":

@@ -153,6 +153,6 @@ def _entry(e: Edits, entry: Node) -> None:
     own = (block or CREDENTIAL).by_name
     if "credential" in entry.value or "credential" not in own:
         return
-    named = [key for key in _STORED_AS if key in entry.value and (block is None or key not in own)]
-    if len(named) == 1:
-        e.move(entry, named[0], entry, "credential")
+    keys = [key for key in _STORED_AS if key in entry.value and (block is None or key not in own)]
+    if len(keys) == 1:
+        e.move(entry, keys[0], entry, "credential")

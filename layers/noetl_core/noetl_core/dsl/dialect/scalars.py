@@ -21,9 +21,9 @@ def number(value: Any) -> int | float | None:
 
 def seconds(value: Any) -> Any:
     """Return a time in seconds, which may be text such as `30s` or `5m`; anything else as it is."""
-    said = number(value)
-    if said is not None:
-        return said
+    amount = number(value)
+    if amount is not None:
+        return amount
     if isinstance(value, str) and DURATION.match(value):
         try:
             found = duration(value, DELAY, "")

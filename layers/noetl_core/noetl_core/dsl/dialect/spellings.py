@@ -219,12 +219,13 @@ def _transfer(e: Edits, task: Node) -> None:
 def _credential(e: Edits, task: Node, root: Node) -> None:
     """Give a program the fields of its credential as the argument `auth`."""
     node = task.value["auth"]
-    named = node.value
-    if named in ({}, [], ""):
+    credential = node.value
+    if credential in ({}, [], ""):
         e.remove(task, "auth")
         return
     key = "input" if "input" in task.value and "args" not in task.value else "args"
-    if not isinstance(named, str) or not named.strip() or (task.get(key) is not None and "auth" in task.value[key].value):
+    has_auth = task.get(key) is not None and "auth" in task.value[key].value
+    if not isinstance(credential, str) or not credential.strip() or has_auth:
         e.r.report("E112", (task, "auth"), "auth of a python task must name one credential", 'args: { db: "{{ keychain.db }}" }')
         e.remove(task, "auth")
         return
@@ -234,9 +235,9 @@ def _credential(e: Edits, task: Node, root: Node) -> None:
     else:
         entries = e.own(root, "keychain")
     declared = {str(n.value) for entry in entries.value if (n := entry.get("name")) is not None}
-    name = named if not is_template(named) else "auth_" + re.sub(r"\W+", "_", named).strip("_")
+    name = credential if not is_template(credential) else "auth_" + re.sub(r"\W+", "_", credential).strip("_")
     if name not in declared:
-        entry = {"name": name, "kind": "credential_ref", **({"credential": named} if name != named else {})}
+        entry = {"name": name, "kind": "credential_ref", **({"credential": credential} if name != credential else {})}
         e.insert(entries, len(entries.value), entry, (task, "auth"))
     args = e.below(task, key, (task, "auth"))
     if args is not None:
@@ -258,8 +259,8 @@ def _inline(e: Edits, task: Node, filled: str) -> None:
         return
     source = node.get("source")
     holder = source if source is not None and isinstance(source.value, dict) else node
-    said = holder.get("type") if holder is not node else source or node.get("type")
-    if said is not None and said.value != "inline":
+    type_node = holder.get("type") if holder is not node else source or node.get("type")
+    if type_node is not None and type_node.value != "inline":
         return
     found = next(((at, key) for at in (node, holder) for key in _TEXTS if key in at.value), None)
     if found is not None and "uri" not in node.value:

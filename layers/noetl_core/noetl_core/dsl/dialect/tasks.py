@@ -166,8 +166,8 @@ def rewrite_task(e: Edits, task: Node, name: str, tasks: TasksOf) -> list[Check]
     if "assert" in task.value and "assert" not in kind.accepted:
         before = rewrite_assert(e, task, task, subject_of(task, name, tasks), what)
     if task.value["kind"].value == "workbook":
-        named = task.get("task")
-        before = [*tasks.book.get(str(named.value) if named is not None else name, ()), *before]
+        task_node = task.get("task")
+        before = [*tasks.book.get(str(task_node.value) if task_node is not None else name, ()), *before]
     if task.value["kind"].value == "python":
         rewrite_program(e, task, name, tasks.step, tasks.steps, tasks.bound, tasks.kept)
     _write_errors(e, task)
@@ -246,9 +246,9 @@ def plain_seconds(e: Edits, holder: Node, key: str) -> None:
     """Write a time such as `30s`, or a quoted number, as seconds."""
     node = holder.value[key]
     if isinstance(node.value, str) and not is_template(node.value):
-        said = seconds(node.value)
-        if said != node.value:
-            e.put(holder, key, said, node)
+        value = seconds(node.value)
+        if value != node.value:
+            e.put(holder, key, value, node)
 
 
 def without_slash(e: Edits, holder: Node, key: str) -> None:
@@ -283,9 +283,9 @@ def _script(e: Edits, task: Node) -> None:
     ):
         if key in node.value and own not in node.value:
             e.move(node, key, node, own)
-    named = node.get("source")
-    if named is not None and named.value in ("https", "local", "filesystem"):
-        e.put(node, "source", "http" if named.value == "https" else "file", named)
+    source = node.get("source")
+    if source is not None and source.value in ("https", "local", "filesystem"):
+        e.put(node, "source", "http" if source.value == "https" else "file", source)
 
 
 def _libs(e: Edits, task: Node, what: str) -> None:
@@ -294,22 +294,22 @@ def _libs(e: Edits, task: Node, what: str) -> None:
     out: dict[str, object] = {}
     for item in node.value:
         if isinstance(item.value, dict):
-            named = {k: v.value for k, v in item.value.items()}
-            module = named.get("name") or named.get("module") or named.get("import")
-            if isinstance(module, str) and not set(named) - {"name", "module", "import", "as", "alias", "from"}:
-                alias = named.get("as") or named.get("alias")
-                source = named.get("from")
+            fields = {k: v.value for k, v in item.value.items()}
+            module = fields.get("name") or fields.get("module") or fields.get("import")
+            if isinstance(module, str) and not set(fields) - {"name", "module", "import", "as", "alias", "from"}:
+                alias = fields.get("as") or fields.get("alias")
+                source = fields.get("from")
                 name = str(alias or module.split(".")[0])
                 out[name] = {"from": source, "import": module} if source else module if alias else module.split(".")[0]
             else:
                 out.update(item.value)  # `- np: numpy`
             continue
-        said = _AS.match(item.value) if isinstance(item.value, str) else None
+        import_as = _AS.match(item.value) if isinstance(item.value, str) else None
         part = _FROM.match(item.value) if isinstance(item.value, str) else None
         if part is not None:
             out[part[3] or part[2]] = {"from": part[1], "import": part[2]}
-        elif said is not None:
-            out[said[2] or said[1].split(".")[0]] = said[1] if said[2] else said[1].split(".")[0]
+        elif import_as is not None:
+            out[import_as[2] or import_as[1].split(".")[0]] = import_as[1] if import_as[2] else import_as[1].split(".")[0]
         else:
             hint = "libs: [numpy, pandas as pd]; executor.spec.python.requirements installs packages"
             e.r.report("E112", item, f"a library of {what} must be a module", hint)

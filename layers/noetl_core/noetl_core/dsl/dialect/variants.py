@@ -249,11 +249,11 @@ def _last_tasks(steps: list[Node]) -> dict[str, tuple[str, str]]:
         task = tool.value[-1] if isinstance(tool.value, list) and tool.value else tool
         if not isinstance(task.value, dict):
             continue
-        label, named = f"{name}_task", task.get("name")
+        label, name_node = f"{name}_task", task.get("name")
         if "kind" not in task.value and len(task.value) == 1:
             ((label, task),) = task.value.items()
-        elif named is not None:
-            label = str(named.value)
+        elif name_node is not None:
+            label = str(name_node.value)
         kind = task.get("kind")
         if kind is not None:
             out[name] = (label, str(kind.value))

@@ -44,8 +44,8 @@ class Readers:
 def readers_of(r: Reader, root: Node, steps: list[Node]) -> Readers:
     out = Readers()
     for step in steps:
-        named = step.get("step")
-        name = str(named.value) if named is not None else ""
+        name_node = step.get("step")
+        name = str(name_node.value) if name_node is not None else ""
         tool = step.get("tool")
         below, as_iter, elsewhere = (d.setdefault(name, set()) for d in (out.below, out.as_iter, out.elsewhere))
         for part in (tool, step.get("compensate")):

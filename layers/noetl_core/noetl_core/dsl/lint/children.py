@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from noetl_core.dsl.inputs import GIVEN_BY_TRIGGERS
+from noetl_core.dsl.inputs import TRIGGER_KEYS
 from noetl_core.dsl.lint.context import Lint
 from noetl_core.dsl.model import Playbook
 from noetl_core.dsl.reading.diagnostics import suggest
@@ -54,7 +54,7 @@ def _unknown(lint: Lint, payload: Node, playbook: Playbook, name: str) -> None:
     """Report the keys of a payload that the workload does not declare."""
     known = frozenset(playbook.workload) | frozenset((playbook.inputs or {}).get("properties") or {})
     for key in payload.value if playbook.workload else ():
-        if key not in known | GIVEN_BY_TRIGGERS:
+        if key not in known | TRIGGER_KEYS:
             hint = suggest(key, known) or f"its workload has {', '.join(sorted(playbook.workload))}"
             lint.report("W532", (payload, key), f"{name} has no input {key}", hint)
 
@@ -62,17 +62,17 @@ def _unknown(lint: Lint, payload: Node, playbook: Playbook, name: str) -> None:
 def _payload(lint: Lint, task: Node, payload: Node | None, child: Playbook) -> None:
     schema: Mapping[str, Any] = child.inputs or {}
     properties: Mapping[str, Any] = schema.get("properties") or {}
-    known = frozenset(child.workload) | frozenset(properties) | GIVEN_BY_TRIGGERS
-    given: Mapping[str, Node] = payload.value if payload is not None else {}
+    known = frozenset(child.workload) | frozenset(properties) | TRIGGER_KEYS
+    entries: Mapping[str, Node] = payload.value if payload is not None else {}
     if payload is not None:
         _unknown(lint, payload, child, child.path)
-    for key, value in given.items():
+    for key, value in entries.items():
         if key not in known:
             continue
         if key in properties and not referenced(plain := value.plain()) and not is_template(plain):
             for problem in problems(plain, properties[key], key)[:1]:
                 lint.report("W532", value, f"{child.path} refuses this payload: {problem}", "its x-schema says what it takes")
     for key in schema.get("required") or ():
-        if key not in given and key not in child.workload:
+        if key not in entries and key not in child.workload:
             at = (task, "path") if payload is None else payload
             lint.report("W532", at, f"{child.path} needs the input {key}", f"payload: {{ {key}: ... }}")

@@ -38,7 +38,7 @@ class Lint:
         """The nodes of the steps, in order."""
         yield from (node for node in self.root.value["workflow"].value)
 
-    def kinds(self, *wanted: str) -> Iterator[Node]:
+    def kinds(self, *words: str) -> Iterator[Node]:
         """Yield the tasks of the given kinds at all places. A mapping inside a task is not a task."""
         for section in ("workflow", "workbook"):
             stack = [node] if (node := self.root.get(section)) is not None else []
@@ -48,7 +48,7 @@ class Lint:
                     stack.extend(reversed(part.value))
                 elif isinstance(part.value, dict):
                     kind = part.value.get("kind")
-                    if kind is not None and kind.value in wanted:
+                    if kind is not None and kind.value in words:
                         yield part
                     elif kind is None or not isinstance(kind.value, str):
                         stack.extend(child for key, child in part.value.items() if not key.startswith("x-"))

@@ -15,7 +15,7 @@ from typing import Final
 from jinja2 import nodes
 
 from noetl_core.dsl.fields.kind import words
-from noetl_core.dsl.inputs import GIVEN_BY_TRIGGERS, READABLE, default_scalars
+from noetl_core.dsl.inputs import READABLE, TRIGGER_KEYS, default_scalars
 from noetl_core.dsl.lint.admission import ctx_written
 from noetl_core.dsl.lint.children import Called, child_of
 from noetl_core.dsl.lint.context import Lint, task_nodes
@@ -104,7 +104,7 @@ def bound_names(lint: Lint, called: Called | None = None) -> Names:
     bound = Names(
         lint,
         shapes,
-        frozenset(playbook.workload) | frozenset((playbook.inputs or {}).get("properties") or ()) | GIVEN_BY_TRIGGERS,
+        frozenset(playbook.workload) | frozenset((playbook.inputs or {}).get("properties") or ()) | TRIGGER_KEYS,
         bool(playbook.workload),
         _heads(
             *(key for step in playbook.steps for key in ctx_written(step)),
@@ -142,13 +142,13 @@ def _heads(*keys: str) -> frozenset[str]:
 
 def _places(bound: Names, step: Step, node: Node) -> Iterator[tuple[Node, Scope]]:
     """Yield every part of a step whose templates are evaluated, with its scope."""
-    given = frozenset(bound.arc_args.get(step.name, ()))
+    arc_args = frozenset(bound.arc_args.get(step.name, ()))
     outer = frozenset(iterators(step.loop))
-    args = given | frozenset(step.args)
+    args = arc_args | frozenset(step.args)
     written = frozenset(_iter_written(step.tasks)) | frozenset(_policy_writes(bound.lint.root.get("executor"), "iter"))
     shapes = bound.shapes
     each = Scope(CONTROL | {"iter"}, "args of a step", args, outer | ITER_ALWAYS, env=shapes.inside(step))
-    entering = Scope(CONTROL | {"event"}, "admission", given)
+    entering = Scope(CONTROL | {"event"}, "admission", arc_args)
     spec = node.get("spec")
     policy = spec.get("policy") if spec is not None else None
     admit = policy.get("admit") if policy is not None else None

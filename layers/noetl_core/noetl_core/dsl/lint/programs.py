@@ -50,10 +50,10 @@ def programs(lint: Lint) -> None:
             arcs.setdefault(arc.step, set()).update(arc.args)
     every: set[str] = set()
     for step, node in zip(lint.playbook.steps, lint.step_nodes(), strict=True):
-        given = arcs.get(step.name, set()) | set(step.args) | set(step.each_args)
-        every |= given
+        args = arcs.get(step.name, set()) | set(step.args) | set(step.each_args)
+        every |= args
         for tool in _tools(step, node):
-            _check_all(lint, tool, given, own=True)
+            _check_all(lint, tool, args, own=True)
     if (workbook := lint.root.get("workbook")) is not None:
         _check_all(lint, workbook, every, own=False)
 
@@ -84,17 +84,17 @@ def _tools(step: Step, node: Node) -> Iterator[Node]:
             yield tool
 
 
-def _check_all(lint: Lint, tool: Node, given: set[str], *, own: bool) -> None:
+def _check_all(lint: Lint, tool: Node, args: set[str], *, own: bool) -> None:
     """Check the programs below `tool`. Tasks of the workbook are not `own`: their callers may pass further arguments."""
     for task in task_nodes(tool):
         code = task.get("code") if isinstance(task.value, dict) else None
         kind = task.get("kind") if code is not None else None
         if code is not None and kind is not None and kind.value == "python" and isinstance(code.value, str):
-            _check(lint, task, code, given, own=own)
+            _check(lint, task, code, args, own=own)
             _imports(lint, task, code)
 
 
-def _check(lint: Lint, task: Node, code: Node, given: set[str], *, own: bool) -> None:
+def _check(lint: Lint, task: Node, code: Node, args: set[str], *, own: bool) -> None:
     expressions = [found for found in _EXPRESSION.finditer(code.value) if _is_meant(code.value, found.start())]
     for found in expressions:
         line = code.value.count("\n", 0, found.start()) + 1
@@ -104,7 +104,7 @@ def _check(lint: Lint, task: Node, code: Node, given: set[str], *, own: bool) ->
         lint.r.report_at("W523", place_in_code(lint.r.loaded, code, line, column), code.path, message, hint)
     if expressions:
         return
-    known = set(given)
+    known = set(args)
     for key in ("args", "input", "libs"):
         part = task.get(key)
         if part is not None:

@@ -140,12 +140,16 @@ def _of_postgres(one: _Statement) -> tuple[str, str] | None:
             return None
         return f"the SQL takes {(first or numbered or [''])[0]}, and the task has no params", "params: [ ... ], or { name: ... }"
     if numbered is not None and not plain and not names:
-        wanted = "%s for each, in order" if isinstance(params.value, list) else "%(name)s"
-        return f"the SQL has {numbered[0]}, and params of postgres are written differently", f"write {wanted}"
+        form = "%s for each, in order" if isinstance(params.value, list) else "%(name)s"
+        return f"the SQL has {numbered[0]}, and params of postgres are written differently", f"write {form}"
     odd = next((mark for mark in marks if mark[3] is not None and mark[0] != "%%"), None)
     if odd is not None and params.value:
         return f"{odd[0]!r} in the SQL is not a parameter", "with params, a percent sign is written %%"
-    return _named(names, params, "%(name)s") if names or isinstance(params.value, dict) else _counted(plain, params, "%s")
+    return (
+        _name_mismatch(names, params, "%(name)s")
+        if names or isinstance(params.value, dict)
+        else _count_mismatch(plain, params, "%s")
+    )
 
 
 def _of_duckdb(one: _Statement) -> tuple[str, str] | None:
@@ -162,14 +166,14 @@ def _of_duckdb(one: _Statement) -> tuple[str, str] | None:
     if re.search(r"%s|%\(\w+\)s", code):
         return "the SQL has %s, and params of duckdb are written differently", "write $name for a mapping, ? for a list"
     if isinstance(params.value, dict):
-        return _named(names, params, "$name") if names else None
+        return _name_mismatch(names, params, "$name") if names else None
     numbers = [int(number) for number in NUMBERED.findall(code)]
     if numbers:
-        return _counted(max(numbers), params, "$1")
-    return _counted(code.count("?"), params, "?") if "?" in code and "->" not in code else None
+        return _count_mismatch(max(numbers), params, "$1")
+    return _count_mismatch(code.count("?"), params, "?") if "?" in code and "->" not in code else None
 
 
-def _named(names: list[str], params: Node, form: str) -> tuple[str, str] | None:
+def _name_mismatch(names: list[str], params: Node, form: str) -> tuple[str, str] | None:
     if isinstance(params.value, list):
         return (f"the SQL takes {form}, and params is a list", "params: { name: ... }") if names and params.value else None
     missing = [name for name in names if name not in params.value]
@@ -181,10 +185,10 @@ def _named(names: list[str], params: Node, form: str) -> tuple[str, str] | None:
     )
 
 
-def _counted(wanted: int, params: Node, form: str) -> tuple[str, str] | None:
-    if not isinstance(params.value, list) or wanted == len(params.value):
+def _count_mismatch(count: int, params: Node, form: str) -> tuple[str, str] | None:
+    if not isinstance(params.value, list) or count == len(params.value):
         return None
     placeholders, values = (
-        f"{n} {noun}{'' if n == 1 else 's'}" for n, noun in ((wanted, "placeholder"), (len(params.value), "value"))
+        f"{n} {noun}{'' if n == 1 else 's'}" for n, noun in ((count, "placeholder"), (len(params.value), "value"))
     )
     return f"the SQL has {placeholders} {form}, and params has {values}", "one value for each, in order"

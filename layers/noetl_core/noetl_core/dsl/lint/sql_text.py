@@ -96,9 +96,9 @@ def _place(text: str, message: str) -> tuple[int, int]:
     whole = text.split("\n")[line - 1]
     if place is None:
         return line, len(whole) + 1
-    shown = place[2].removeprefix("...")
-    start = whole.find(shown.removesuffix("..."))
-    inside = len(place[3]) - len(f"LINE {line}: ") - (len(place[2]) - len(shown))
+    excerpt = place[2].removeprefix("...")
+    start = whole.find(excerpt.removesuffix("..."))
+    inside = len(place[3]) - len(f"LINE {line}: ") - (len(place[2]) - len(excerpt))
     return line, len(whole) + 1 if start < 0 else start + inside + 1
 
 
@@ -147,10 +147,10 @@ def _sqlglot(text: str) -> Wrong | None:
         sqlglot.parse(bound, read="postgres")
     except ParseError as error:
         about = error.errors[0] if error.errors else {}
-        line, end, shown = about.get("line"), about.get("col"), str(about.get("highlight") or "")
+        line, end, excerpt = about.get("line"), about.get("col"), str(about.get("highlight") or "")
         if not line or not end:
             return Wrong(1, 1, "it does not parse")
-        return Wrong(line, max(end - len(shown) + 1, 1), f'syntax error at or near "{shown[:40]}"')
+        return Wrong(line, max(end - len(excerpt) + 1, 1), f'syntax error at or near "{excerpt[:40]}"')
     except (TokenError, RecursionError, ValueError):
         return None
     finally:

@@ -215,9 +215,9 @@ def _attribute(node: nodes.Filter) -> str | None:
     place = _BY_ATTRIBUTE.get(node.name)
     if place is None:
         return None
-    named = next((k.value for k in node.kwargs if k.key == "attribute"), None)
-    given = named if named is not None else node.args[place] if 0 <= place < len(node.args) else None
-    return given.value if isinstance(given, nodes.Const) and isinstance(given.value, str) else None
+    keyword = next((k.value for k in node.kwargs if k.key == "attribute"), None)
+    argument = keyword if keyword is not None else node.args[place] if 0 <= place < len(node.args) else None
+    return argument.value if isinstance(argument, nodes.Const) and isinstance(argument.value, str) else None
 
 
 def _text(node: nodes.Node) -> str:

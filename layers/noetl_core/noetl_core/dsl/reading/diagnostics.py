@@ -198,7 +198,7 @@ def close(word: str, known: Iterable[str]) -> str:
     return near[0] if near else ""
 
 
-_SAID_ELSEWHERE: dict[str, tuple[str, ...]] = {
+_FOREIGN_WORDS: dict[str, tuple[str, ...]] = {
     "as": ("iterator",),
     "body": ("data", "payload", "message"),
     "cond": ("when",),
@@ -238,14 +238,14 @@ _SAID_ELSEWHERE: dict[str, tuple[str, ...]] = {
 
 _ORDER = frozenset({"after", "depends_on", "depends", "needs", "requires"})
 """Keys with which other systems order steps."""
-_OF_TASKS = frozenset({"kind", "url", "method", "headers", "code", "command", "query", "script", "auth", "credential", "action"})
+_TASK_KEYS = frozenset({"kind", "url", "method", "headers", "code", "command", "query", "script", "auth", "credential", "action"})
 """Keys of tasks that are written beside `tool`."""
 
 
 def suggest_word(word: str, known: Iterable[str]) -> str:
     """Return `did you mean "..."?` for a key or value of the language, which other tools may name differently."""
     words = frozenset(known)
-    if word in _OF_TASKS and "tool" in words:
+    if word in _TASK_KEYS and "tool" in words:
         return (
             f"it belongs to the task: tool: {{ kind: ..., {word}: ... }}"
             if word != "kind"
@@ -253,7 +253,7 @@ def suggest_word(word: str, known: Iterable[str]) -> str:
         )
     if word in _ORDER and "next" in words:
         return "order is written in the step before: next: { arcs: [{ step: ... }] }"
-    meant = next((name for name in _SAID_ELSEWHERE.get(word, ()) if name in words), None)
+    meant = next((name for name in _FOREIGN_WORDS.get(word, ()) if name in words), None)
     return f'did you mean "{meant}"?' if meant else suggest(word, words)
 
 

@@ -23,7 +23,7 @@ NAME: Final = re.compile(r"\w[\w.\-]{0,127}\Z")
 _KIND_WORDS: Final = {"mapping": "a mapping", "list": "a list", "scalar": "a plain value"}
 
 
-class Given:
+class Content:
     """The content of a mapping: the usable values of its fields, by name, and the nodes of all fields that it has.
 
     `get` and `node` take a path through the mappings below. A field with a form of its own (a pipeline, rules) is a node
@@ -36,7 +36,7 @@ class Given:
         self.block = block
         self.nodes = nodes
         self.values: dict[str, Any] = {}
-        self.below: dict[str, Given] = {}
+        self.below: dict[str, Content] = {}
 
     def __contains__(self, name: str) -> bool:
         """Return whether the field is written, usable or not."""
@@ -44,8 +44,8 @@ class Given:
 
     def get(self, *path: str) -> Any:
         """Return the value of a field; None when it is left out or not usable."""
-        given = self._at(path) if len(path) > 1 else self
-        return None if given is None else given.values.get(path[-1])
+        content = self._at(path) if len(path) > 1 else self
+        return None if content is None else content.values.get(path[-1])
 
     def filled(self, name: str) -> Any:
         """Return the value of a field, or its default."""
@@ -54,21 +54,21 @@ class Given:
 
     def node(self, *path: str) -> Node | None:
         """Return the node of a field; None when it is left out."""
-        given = self._at(path) if len(path) > 1 else self
-        return None if given is None else given.nodes.get(path[-1])
+        content = self._at(path) if len(path) > 1 else self
+        return None if content is None else content.nodes.get(path[-1])
 
-    def at(self, *path: str) -> tuple[Node, Given] | None:
+    def at(self, *path: str) -> tuple[Node, Content] | None:
         """Return the node and the content of a mapping below; None when it is left out."""
-        given, node = self._at(path), self.node(*path)
-        return None if given is None or node is None or path[-1] not in given.below else (node, given.below[path[-1]])
+        content, node = self._at(path), self.node(*path)
+        return None if content is None or node is None or path[-1] not in content.below else (node, content.below[path[-1]])
 
-    def _at(self, path: tuple[str, ...]) -> Given | None:
-        given: Given | None = self
+    def _at(self, path: tuple[str, ...]) -> Content | None:
+        content: Content | None = self
         for name in path[:-1]:
-            if given is None:
+            if content is None:
                 break
-            given = given.below.get(name)
-        return given
+            content = content.below.get(name)
+        return content
 
 
 _QUOTED_COMMAND: Final = re.compile(rf"""(['"]){COMMAND.pattern}\1""")
@@ -196,36 +196,36 @@ class Reader:
                 self.report("E110", (node, key), f'unknown key "{key}" in {what}', hint)
         return out
 
-    def read(self, node: Node | None, block: Block, owner: str) -> Given:
+    def read(self, node: Node | None, block: Block, owner: str) -> Content:
         """Return the content of a mapping by its block. Unknown keys, wrong types and numbers out of range are reported, here
         and below.
 
         `owner` is the name in messages of the part that has the mapping.
         """
         if node is None:
-            return Given(block, {})
+            return Content(block, {})
         what = f"{block.prefix}{owner}"
         if block.open or block.layered:
-            given = Given(block, self.mapping(node, what))
+            content = Content(block, self.mapping(node, what))
         else:
-            given = Given(
+            content = Content(
                 block, self.keys(node, block.keys | block.misplaced if block.misplaced else block.keys, what, block.legacy)
             )
         scalars, below = block.scalars, block.below
-        for name, child in given.nodes.items():
+        for name, child in content.nodes.items():
             if name in scalars:
                 field = scalars[name]
                 what_of = field.label.format(owner) if field.label else f"{name}{block.joint}{owner}"
                 value = _READ[type(field.type)](self, child, what_of, field.type)
                 if value is not None:
-                    given.values[name] = value
+                    content.values[name] = value
             elif name in below:
-                given.below[name] = self.read(child, below[name], owner)
+                content.below[name] = self.read(child, below[name], owner)
         for name in block.idle:
-            if name in given.nodes:
+            if name in content.nodes:
                 label = block[name].label
                 self._no_effect(node, name, label.format(owner) if label else f'"{name}" in {what}')
-        return given
+        return content
 
     def missing(self, node: Node, key: str, message: str, hint: str = "", *, code: str = "E111", checked: bool = True) -> None:
         """Report that `key` is missing, unless another key looks like it (`checked`: `keys` has reported that key)."""
@@ -350,8 +350,8 @@ class Reader:
             if key in node.value:
                 self._no_effect(node, key, f'"{key}" in {what}')
 
-    def _no_effect(self, node: Node, key: str, said: str) -> None:
-        self.report("W403", (node, key), f"{said} is accepted but has no effect", "", "note")
+    def _no_effect(self, node: Node, key: str, label: str) -> None:
+        self.report("W403", (node, key), f"{label} is accepted but has no effect", "", "note")
 
 
 _READ: Final[dict[type, Callable[[Reader, Node, str, Any], Any]]] = {

@@ -14,18 +14,18 @@ from noetl_core.expr import is_template
 
 def check_called(r: Reader, entries: Mapping[str, Node], what: str) -> None:
     """Report a path or a version that no playbook can have. Templates are checked when the task runs."""
-    said, given = entries.get("path"), entries.get("version")
-    named: Version = None
-    if said is not None and isinstance(said.value, str) and said.value and not is_template(said.value):
+    path_node, version_node = entries.get("path"), entries.get("version")
+    path_version: Version = None
+    if path_node is not None and isinstance(path_node.value, str) and path_node.value and not is_template(path_node.value):
         try:
-            path, named = split_version(said.value.lstrip("/"))
+            path, path_version = split_version(path_node.value.lstrip("/"))
         except BadVersion as error:
-            r.report("E115", said, f"path of {what}: {error}")
+            r.report("E115", path_node, f"path of {what}: {error}")
         else:
             if not PLAYBOOK_PATH.match(path):
                 r.report(
                     "E115",
-                    said,
+                    path_node,
                     f'path of {what}: "{path[:60]}" is not the path of a playbook',
                     "a playbook is called by the path in its metadata, or by its file in the same folder"
                     if path.endswith((".yaml", ".yml"))
@@ -33,14 +33,18 @@ def check_called(r: Reader, entries: Mapping[str, Node], what: str) -> None:
                 )
             elif (word := mixed_word(path)) is not None:
                 r.report(
-                    "E115", said, f"path of {what} mixes alphabets in the word {ascii(word)[:60]}", "use letters of one alphabet"
+                    "E115",
+                    path_node,
+                    f"path of {what} mixes alphabets in the word {ascii(word)[:60]}",
+                    "use letters of one alphabet",
                 )
-    if given is None or is_template(given.value):
+    if version_node is None or is_template(version_node.value):
         return
     try:
-        version = version_of(given.plain())
+        version = version_of(version_node.plain())
     except BadVersion as error:
-        r.report("E115", given, f"version of {what}: {error}")
+        r.report("E115", version_node, f"version of {what}: {error}")
         return
-    if named is not None and version is not None:
-        r.report("E114", given, f"path of {what} names version {named}, and the key version is {version}", "leave one out")
+    if path_version is not None and version is not None:
+        message = f"path of {what} names version {path_version}, and the key version is {version}"
+        r.report("E114", version_node, message, "leave one out")

@@ -21,23 +21,25 @@ def read_on_failure(r: Reader, node: Node | None) -> OnFailure | None:
     """Return the playbook's setting; errors are reported."""
     if node is None:
         return None
-    given = r.read(node, ON_FAILURE, _WHAT)
-    said = [name for name in HANDLERS if given.get(name) not in (None, False)]
-    if len(said) != 1:
-        message = f"{_WHAT} has {' and '.join(said) or 'nobody to tell'}"
-        r.report("E114" if said else "E111", node, message, f"one of {', '.join(HANDLERS)}")
+    content = r.read(node, ON_FAILURE, _WHAT)
+    handlers = [name for name in HANDLERS if content.get(name) not in (None, False)]
+    if len(handlers) != 1:
+        message = f"{_WHAT} has {' and '.join(handlers) or 'nobody to tell'}"
+        r.report("E114" if handlers else "E111", node, message, f"one of {', '.join(HANDLERS)}")
         return None
-    if given.get("credential") is not None and said != ["webhook"]:
-        r.report("E114", (node, "credential"), f"{_WHAT} has credential and {said[0]}", "a credential is for a webhook")
-    if given.get("also") is not None and said == ["disabled"]:
+    if content.get("credential") is not None and handlers != ["webhook"]:
+        r.report("E114", (node, "credential"), f"{_WHAT} has credential and {handlers[0]}", "a credential is for a webhook")
+    if content.get("also") is not None and handlers == ["disabled"]:
         r.report("E114", (node, "also"), f"{_WHAT} has both `also` and `disabled`", "disabled notifies nobody: keep one")
     for read in (read for scalar in node.scalars() for read in r.reads.get(scalar.value, ())):
         if read.path[0] == "keychain":
             message = f"{'.'.join(read.path)} in {_WHAT}: the control plane holds no secrets"
             r.report("E205", node, message, "write the name of the credential in `credential`")
-    found = OnFailure(**{name: given.get(name) for name in (*HANDLERS[:3], "credential", "also")}, disabled=said == ["disabled"])
+    found = OnFailure(
+        **{name: content.get(name) for name in (*HANDLERS[:3], "credential", "also")}, disabled=handlers == ["disabled"]
+    )
     if wrong := problem(found):
-        r.report("E115", (node, said[0]), f"{said[0]} of {_WHAT}: {wrong}")
+        r.report("E115", (node, handlers[0]), f"{handlers[0]} of {_WHAT}: {wrong}")
     return found
 
 

@@ -28,10 +28,10 @@ def read_keychain(r: Reader, node: Node | None) -> tuple[KeychainEntry, ...]:
     declared: set[str] = set()
     for i, item in enumerate(r.sequence(node, "keychain")):
         entry = _entry(r, item, f"keychain entry {i}")
-        named = item.get("name")
+        name_node = item.get("name")
         _check_templates(r, item, declared)
-        if named is not None and isinstance(named.value, str):
-            declared.add(named.value)
+        if name_node is not None and isinstance(name_node.value, str):
+            declared.add(name_node.value)
         if entry is None:
             continue
         if entry.name in out:
@@ -43,11 +43,11 @@ def read_keychain(r: Reader, node: Node | None) -> tuple[KeychainEntry, ...]:
 def _entry(r: Reader, item: Node, what: str) -> KeychainEntry | None:
     kind_node = item.get("kind")
     block = KEYCHAIN.get(str(kind_node.value)) if kind_node is not None else None
-    given = r.read(item, block or CREDENTIAL, what)
-    entries = {k: v for k, v in given.nodes.items() if not k.startswith("x-")}
+    content = r.read(item, block or CREDENTIAL, what)
+    entries = {k: v for k, v in content.nodes.items() if not k.startswith("x-")}
     if block is not KEYCHAIN["static"]:
         entries = _known(r, item, entries, block or CREDENTIAL, what)
-    name, kind = given.get("name"), given.get("kind")
+    name, kind = content.get("name"), content.get("kind")
     for key in ("name", "kind"):
         if key not in entries and isinstance(item.value, dict):
             r.report("E111", item, f"{what} has no {key}")
@@ -159,8 +159,8 @@ def _check_templates(r: Reader, item: Node, declared: set[str]) -> None:
 def _later(r: Reader, item: Node, name: str) -> bool:
     root = r.loaded.root
     entries = root.get("keychain") if root is not None else None
-    named = [e.get("name") for e in entries.value] if entries is not None and isinstance(entries.value, list) else []
-    return any(n is not None and n.value == name for n in named)
+    name_nodes = [e.get("name") for e in entries.value] if entries is not None and isinstance(entries.value, list) else []
+    return any(n is not None and n.value == name for n in name_nodes)
 
 
 def _reads(r: Reader, item: Node) -> Iterator[tuple[Node, tuple[str, ...]]]:

@@ -7,26 +7,26 @@ from typing import Final
 
 from noetl_core.dsl.model import Concurrency, Rate, Task
 from noetl_core.dsl.reading.load import Node
-from noetl_core.dsl.reading.reader import Given, Reader
+from noetl_core.dsl.reading.reader import Content, Reader
 
 WITHOUT_RATES: Final = frozenset({"python"})
 """Pools whose workers may not write shared state: the code that runs there is not trusted, and could block everybody."""
 
 
-def rate(given: Given | None) -> Rate | None:
+def rate(content: Content | None) -> Rate | None:
     """Return `policy.rate`; None when it is left out, or was reported."""
-    if given is None or given.get("key") is None or given.get("per_second") is None:
+    if content is None or content.get("key") is None or content.get("per_second") is None:
         return None
-    return Rate(given.get("key"), given.get("per_second"), given.filled("burst"))
+    return Rate(content.get("key"), content.get("per_second"), content.filled("burst"))
 
 
-def check_complete(r: Reader, policy: Given, owner: str) -> None:
+def check_complete(r: Reader, policy: Content, owner: str) -> None:
     """Report the missing fields of a rate."""
-    node, given = policy.node("rate"), policy.below.get("rate")
-    if node is None or given is None:
+    node, content = policy.node("rate"), policy.below.get("rate")
+    if node is None or content is None:
         return
     for name in ("key", "per_second"):
-        if name not in given:
+        if name not in content:
             r.missing(node, name, f"rate of {owner} has no {name}", "rate: { key: ..., per_second: ... }")
 
 
@@ -39,14 +39,14 @@ def check_rates(r: Reader, node: Node, tasks: Iterable[Task], pool: str, owner: 
         r.report("E114", node, message, hint)
 
 
-def concurrency(r: Reader, written: tuple[Node, Given] | None, owner: str) -> Concurrency | None:
+def concurrency(r: Reader, entry: tuple[Node, Content] | None, owner: str) -> Concurrency | None:
     """Return `policy.concurrency` of a playbook or of a step; None when it is left out, or was reported."""
-    if written is None:
+    if entry is None:
         return None
-    node, given = written
+    node, content = entry
     for name in ("key", "max"):
-        if name not in given:
+        if name not in content:
             r.missing(node, name, f"concurrency of {owner} has no {name}", "concurrency: { key: ..., max: ... }")
-    if given.get("key") is None or given.get("max") is None:
+    if content.get("key") is None or content.get("max") is None:
         return None
-    return Concurrency(given.get("key"), given.get("max"), given.filled("on_limit"))
+    return Concurrency(content.get("key"), content.get("max"), content.filled("on_limit"))

@@ -13,7 +13,7 @@ from noetl_core.dsl.model import Schedule, Source, Trigger
 from noetl_core.dsl.numbers import SCHEDULE_JITTER, SCHEDULE_RATE, BadNumber, Range, duration
 from noetl_core.dsl.reading.diagnostics import suggest
 from noetl_core.dsl.reading.load import Node
-from noetl_core.dsl.reading.reader import Given, Reader
+from noetl_core.dsl.reading.reader import Content, Reader
 from noetl_core.dsl.sections.inbound_triggers import read_events, read_messages, read_uploads, read_webhook
 from noetl_core.dsl.versions import BadVersion, Version, version_of
 from noetl_core.expr import FUNCTIONS, is_template
@@ -47,15 +47,15 @@ def read_triggers(r: Reader, node: Node | None) -> tuple[Trigger, ...]:
         r.report("E124", node, f"triggers of executor has {len(items)} entries", f"at most {MOST}")
         return ()
     read = [(item, _trigger(r, item, i)) for i, item in enumerate(items)]
-    named: dict[str, Node] = {}
+    by_name: dict[str, Node] = {}
     for item, found in read:
         if found is None or not found.name:
             continue
-        if found.name in named:
-            message = f'triggers of executor has two named "{found.name}" (first at line {named[found.name].line})'
+        if found.name in by_name:
+            message = f'triggers of executor has two named "{found.name}" (first at line {by_name[found.name].line})'
             r.report("E115", (item, "name"), message, "rename one")
-        named[found.name] = item
-    taken = set(named)
+        by_name[found.name] = item
+    taken = set(by_name)
     out = []
     for _, found in read:
         if found is None:
@@ -76,10 +76,10 @@ def _free_name(kind: str, taken: set[str]) -> str:
 
 def _trigger(r: Reader, item: Node, place: int) -> Trigger | None:
     """Return one entry, with an empty name if it has none; None if it has no usable source."""
-    named = item.get("name")
-    what = f'trigger "{named.value}"' if named is not None and isinstance(named.value, str) else f"trigger {place}"
-    given = r.read(item, TRIGGER, what)
-    sources = [key for key in SOURCES if key in given]
+    name_node = item.get("name")
+    what = f'trigger "{name_node.value}"' if name_node is not None and isinstance(name_node.value, str) else f"trigger {place}"
+    content = r.read(item, TRIGGER, what)
+    sources = [key for key in SOURCES if key in content]
     if len(sources) != 1:
         if not sources and isinstance(item.value, dict):
             r.missing(item, next(iter(SOURCES)), f"{what} has no source", f"give it one of: {', '.join(SOURCES)}")
@@ -87,7 +87,7 @@ def _trigger(r: Reader, item: Node, place: int) -> Trigger | None:
             r.report("E114", (item, sources[1]), f"{what} has {' and '.join(sources)}", "write a trigger for each")
         return None
     kind = sources[0]
-    for key in given.nodes:
+    for key in content.nodes:
         if key != kind and key not in SOURCES[kind] | OF_ALL:
             owner = next(source for source, fields in SOURCES.items() if key in fields)
             r.report(
@@ -96,14 +96,14 @@ def _trigger(r: Reader, item: Node, place: int) -> Trigger | None:
                 f"{key} in {what} belongs to the source {owner}, and this trigger has the source {kind}",
                 "remove it",
             )
-    payload = given.node("payload")
+    payload = content.node("payload")
     _check_payload(r, payload, what)
-    source = _SOURCES[kind](r, given, what)
+    source = _SOURCES[kind](r, content, what)
     if source is None:
         return None
-    enabled, version = given.filled("enabled"), _version(r, given.node("version"), what)
+    enabled, version = content.filled("enabled"), _version(r, content.node("version"), what)
     return Trigger(
-        given.get("name") or "", source, r.values(payload, f"payload of {what}"), enabled, version, item.path, item.line
+        content.get("name") or "", source, r.values(payload, f"payload of {what}"), enabled, version, item.path, item.line
     )
 
 
@@ -138,9 +138,9 @@ def _check_payload(r: Reader, payload: Node | None, what: str) -> None:
 # --- schedules ----------------------------------------------------------------------------------------------------------
 
 
-def _schedule(r: Reader, given: Given, what: str) -> Schedule | None:
-    node = given.nodes["schedule"]
-    zone = _zone(r, given.nodes.get("timezone"), given.filled("timezone"), what)
+def _schedule(r: Reader, content: Content, what: str) -> Schedule | None:
+    node = content.nodes["schedule"]
+    zone = _zone(r, content.nodes.get("timezone"), content.filled("timezone"), what)
     if isinstance(node.value, dict):
         cron, every = None, _counted(r, r.read(node, RATE, what).node("rate"), f"rate of {what}")
         if "rate" not in node.value:
@@ -149,17 +149,17 @@ def _schedule(r: Reader, given: Given, what: str) -> Schedule | None:
         cron, every = _times(r, node, what)
     if cron is None and every is None:
         return None
-    if every is not None and "timezone" in given:
+    if every is not None and "timezone" in content:
         r.report(
-            "E114", given.nodes["timezone"], f"timezone of {what}: a rate counts elapsed time and has no time zone", "remove it"
+            "E114", content.nodes["timezone"], f"timezone of {what}: a rate counts elapsed time and has no time zone", "remove it"
         )
-    overlap = given.filled("overlap")
-    if given.filled("catch_up") == "all" and overlap in ("skip", "cancel"):
+    overlap = content.filled("overlap")
+    if content.filled("catch_up") == "all" and overlap in ("skip", "cancel"):
         message = f"catch_up of {what}: overlap {overlap} would skip or cancel all missed occurrences but one"
-        r.report("E114", given.nodes["catch_up"], message, "overlap: queue, or allow")
-    jitter = _seconds(r, given.node("jitter"), SCHEDULE_JITTER, f"jitter of {what}")
+        r.report("E114", content.nodes["catch_up"], message, "overlap: queue, or allow")
+    jitter = _seconds(r, content.node("jitter"), SCHEDULE_JITTER, f"jitter of {what}")
     return Schedule(
-        cron, None if every is None else int(every), zone, given.filled("overlap"), given.filled("catch_up"), jitter or 0
+        cron, None if every is None else int(every), zone, content.filled("overlap"), content.filled("catch_up"), jitter or 0
     )
 
 
@@ -207,10 +207,10 @@ def _times(r: Reader, node: Node, what: str) -> tuple[str | None, int | None]:
     text = r.text(node, f"schedule of {what}")
     if text is None:
         return None, None
-    said = _EVENT_BRIDGE.match(text)
-    if said is not None and said[1] == "rate":
-        return None, _rate(r, node, said[2], what)
-    if said is not None:
+    match = _EVENT_BRIDGE.match(text)
+    if match is not None and match[1] == "rate":
+        return None, _rate(r, node, match[2], what)
+    if match is not None:
         r.report(
             "E131", node, f'schedule of {what}: "{text[:60]}" is of another dialect', f"write it without cron( ), as {FIELDS}"
         )
@@ -225,8 +225,8 @@ def _times(r: Reader, node: Node, what: str) -> tuple[str | None, int | None]:
 
 def _rate(r: Reader, node: Node, text: str, what: str) -> int | None:
     """Return the seconds of `rate(5 minutes)`."""
-    said = _EVENT_BRIDGE_RATE.match(text)
-    seconds = int(said[1]) * _UNITS[said[2]] if said is not None else 0
+    match = _EVENT_BRIDGE_RATE.match(text)
+    seconds = int(match[1]) * _UNITS[match[2]] if match is not None else 0
     if not SCHEDULE_RATE.holds(seconds):
         r.report("E131", node, f'schedule of {what}: "rate({text[:60]})" is not a rate', "rate(5 minutes), or {rate: 5m}")
         return None
@@ -251,7 +251,7 @@ def _wrong(cron: str) -> str:
     return ""
 
 
-_SOURCES: Final[Mapping[str, Callable[[Reader, Given, str], Source | None]]] = {
+_SOURCES: Final[Mapping[str, Callable[[Reader, Content, str], Source | None]]] = {
     "schedule": _schedule,
     "event": read_events,
     "queue": read_messages,

@@ -19,7 +19,7 @@ from noetl_core.dsl.reading.reader import Reader
 from noetl_core.dsl.versions import BadVersion, Version, version_of
 
 _LINE: Final = f"{PINNED}: "
-_SAID: Final = re.compile(r"""\buses["']?\s*:""")
+_USES_KEY: Final = re.compile(r"""\buses["']?\s*:""")
 _FORM: Final = re.compile(r"(?P<path>[^@#\s]+)(@(?P<version>(?!latest#)[\w.\-]{1,64}))?#(?P<task>[^@#\s]+)\Z")
 FORM: Final = "path#task, or path@version#task, such as shared/http@3#fetch or shared/http@prod#fetch"
 
@@ -39,7 +39,7 @@ Find = Callable[[str, Version], Library | None]
 def uses(text: str) -> dict[str, str]:
     """Return the workbook's entries that are tasks of other playbooks: name -> the text of `uses`. Other texts are not
     judged here."""
-    if "uses" not in text or not _SAID.search(text):  # most texts contain no such entry
+    if "uses" not in text or not _USES_KEY.search(text):  # most texts contain no such entry
         return {}
     root = load(text).root
     found = ((name, entry.get("uses")) for name, entry, _ in _entries(root.get("workbook") if root is not None else None))
@@ -52,12 +52,12 @@ def pinned(text: str, find: Find) -> str:
 
     Validation reports the entries that cannot be pinned, with the reasons.
     """
-    wanted = uses(text)
-    if not wanted:
+    references = uses(text)
+    if not references:
         return text
     body, known = _parts(text)
     pins = dict(known)
-    for ref in wanted.values():
+    for ref in references.values():
         form = _form(ref)
         library = find(form.path, form.version) if form and ref not in pins else None
         if form and library is not None:

@@ -9,7 +9,7 @@ from noetl_core.dsl.fields.cursor import CURSOR, OF_KIND, OF_STATEMENTS, OF_TABL
 from noetl_core.dsl.kinds import WAITING_KINDS
 from noetl_core.dsl.model import Cursor, Loop, Task
 from noetl_core.dsl.reading.load import Node
-from noetl_core.dsl.reading.reader import Given, Reader
+from noetl_core.dsl.reading.reader import Content, Reader
 
 OUTSIDE_KINDS = frozenset({"container"})
 """Kinds that the language knows and whose work is done outside."""
@@ -18,29 +18,29 @@ OUTSIDE_KINDS = frozenset({"container"})
 def cursor(r: Reader, node: Node, looped: str) -> Cursor:
     """Read the cursor of a loop; `looped` is the loop's name in messages."""
     what = f"cursor of {looped}"
-    given = r.read(node, CURSOR, looped)
-    kind = given.get("kind")
-    if "kind" not in given:
+    content = r.read(node, CURSOR, looped)
+    kind = content.get("kind")
+    if "kind" not in content:
         r.missing(node, "kind", f"{what} has no kind", f"one of {', '.join(OF_KIND)}")
-    fields = {name: child.plain() for name, child in given.nodes.items() if name not in ("kind", "lease_s")}
+    fields = {name: child.plain() for name, child in content.nodes.items() if name not in ("kind", "lease_s")}
     for name in fields.keys() - OF_KIND.get(kind, frozenset(fields)):
         hint = f"a cursor of kind {kind} takes {', '.join(sorted(OF_KIND[kind]))}"
         r.report("E114", (node, name), f'"{name}" of {what} does not go with kind {kind}', hint)
     if kind == "postgres":
-        _postgres(r, node, given, what)
+        _postgres(r, node, content, what)
     elif kind == "sqs":
-        _sqs(r, node, given, what)
+        _sqs(r, node, content, what)
     elif kind == "dynamodb":
-        _dynamodb(r, node, given, what)
-    return Cursor(kind or "postgres", fields, given.filled("lease_s"), node.path)
+        _dynamodb(r, node, content, what)
+    return Cursor(kind or "postgres", fields, content.filled("lease_s"), node.path)
 
 
-def _postgres(r: Reader, node: Node, given: Given, what: str) -> None:
-    if "auth" not in given and "connection" not in given:
+def _postgres(r: Reader, node: Node, content: Content, what: str) -> None:
+    if "auth" not in content and "connection" not in content:
         r.missing(node, "auth", f"{what} has no auth", "auth: the name of a credential")
-    elif "auth" in given and "connection" in given:
+    elif "auth" in content and "connection" in content:
         r.report("E114", (node, "connection"), f"{what} has auth and connection", "keep auth")
-    table, claim = "table" in given, "claim" in given
+    table, claim = "table" in content, "claim" in content
     if table == claim:
         message = f"{what} has {'table and claim' if table else 'neither table nor claim'}"
         hint = "with table, the engine writes the SQL that claims its rows; with claim, you write it"
@@ -48,41 +48,41 @@ def _postgres(r: Reader, node: Node, given: Given, what: str) -> None:
         return
     strangers = OF_STATEMENTS if table else OF_TABLE
     for name in strangers:
-        if name in given:
+        if name in content:
             hint = "the engine writes the statements for a table" if table else "put it into the SQL of claim"
             r.report("E114", (node, name), f'"{name}" of {what} does not go with {"table" if table else "claim"}', hint)
-    if table and "done" not in given:
+    if table and "done" not in content:
         hint = "done: { state: done }, so that `where` no longer holds; or done: delete"
         r.missing(node, "done", f"{what} has no done, which says what happens to finished rows", hint)
     for name in ("done", "failed"):
-        child = given.node(name)
+        child = content.node(name)
         if child is not None:
             _settled(r, child, table, f"{name} of {what}")
     for name in ("set", "params"):
-        r.mapping(given.node(name), f"{name} of {what}")
+        r.mapping(content.node(name), f"{name} of {what}")
 
 
-def _sqs(r: Reader, node: Node, given: Given, what: str) -> None:
-    if "queue" not in given:
+def _sqs(r: Reader, node: Node, content: Content, what: str) -> None:
+    if "queue" not in content:
         r.missing(node, "queue", f"{what} has no queue", "queue: its name or its URL")
-    failed = given.node("failed")
+    failed = content.node("failed")
     if failed is not None and failed.value != "delete":
         hint = "without failed, messages return to the queue after lease_s, and the queue's redrive policy counts them"
         r.report("E114", failed, f"failed of {what} can only be delete", hint)
 
 
-def _dynamodb(r: Reader, node: Node, given: Given, what: str) -> None:
-    if "table" not in given:
+def _dynamodb(r: Reader, node: Node, content: Content, what: str) -> None:
+    if "table" not in content:
         r.missing(node, "table", f"{what} has no table", "table: the name of a DynamoDB table")
-    if "done" not in given:
+    if "done" not in content:
         hint = "done: { todo: null }, which takes the item out of the index; or done: delete"
         r.missing(node, "done", f"{what} has no done, which says what happens to finished items", hint)
     for name in ("done", "failed"):
-        child = given.node(name)
+        child = content.node(name)
         if child is not None:
             _settled(r, child, True, f"{name} of {what}")
     for name in ("set", "values", "names"):
-        r.mapping(given.node(name), f"{name} of {what}")
+        r.mapping(content.node(name), f"{name} of {what}")
 
 
 def _settled(r: Reader, node: Node, table: bool, what: str) -> None:
@@ -107,15 +107,15 @@ def refuse(r: Reader, node: Node, why: str, hint: str) -> None:
     r.report("E114", (node, "cursor"), f"a cursor {why}", hint)
 
 
-def options(r: Reader, node: Node, given: Given, has_cursor: bool, what: str) -> None:
+def options(r: Reader, node: Node, content: Content, has_cursor: bool, what: str) -> None:
     """Report options of a loop that mean something only with a cursor, or only without one."""
-    spec = given.node("spec")
-    said: dict[str, Any] = {"mode": given.get("spec", "mode"), "exec": given.get("spec", "policy", "exec")}
+    spec = content.node("spec")
+    values: dict[str, Any] = {"mode": content.get("spec", "mode"), "exec": content.get("spec", "policy", "exec")}
     if has_cursor:
-        if said["exec"] == "distributed":
+        if values["exec"] == "distributed":
             message = f"{what} has a cursor: one worker claims its rows, so exec cannot be distributed"
             r.report("E114", node, message, "leave exec out; several executions may claim from one source at the same time")
-        for at in (spec, given.node("spec", "policy")):
+        for at in (spec, content.node("spec", "policy")):
             if at is not None and at.get("chunk_size") is not None:
                 r.report(
                     "E114",
@@ -125,7 +125,7 @@ def options(r: Reader, node: Node, given: Given, has_cursor: bool, what: str) ->
                 )
     else:
         for key in ("mode", "frame"):
-            if spec is not None and spec.get(key) is not None and (key == "frame" or said["mode"] == "cursor"):
+            if spec is not None and spec.get(key) is not None and (key == "frame" or values["mode"] == "cursor"):
                 r.report(
                     "E114",
                     (spec, key),

@@ -8,7 +8,7 @@ from typing import Any, Final
 from noetl_core.dsl.fields.flow import LOOP, LOOP_SPEC, REDUCERS
 from noetl_core.dsl.model import UNSET, FailureMode, Loop
 from noetl_core.dsl.reading.load import Node
-from noetl_core.dsl.reading.reader import Given, Reader
+from noetl_core.dsl.reading.reader import Content, Reader
 from noetl_core.dsl.steps.cursors import cursor, options, refuse
 from noetl_core.dsl.steps.tasks import RESERVED
 from noetl_core.expr import is_template
@@ -19,13 +19,13 @@ MAX_DEPTH: Final = 8
 def loop(r: Reader, node: Node, step: str, failure: FailureMode, depth: int = 1) -> Loop | None:
     """Read one loop, with the loops inside it (`loop.loop`). `failure`: the failure mode of the step."""
     what = f'loop of step "{step}"'
-    given = r.read(node, LOOP, what)
-    cursor_node = given.node("cursor")
-    missing = [k for k in ("in", "iterator") if k not in given and (k != "in" or cursor_node is None)]
+    content = r.read(node, LOOP, what)
+    cursor_node = content.node("cursor")
+    missing = [k for k in ("in", "iterator") if k not in content and (k != "in" or cursor_node is None)]
     if missing:
         message = f"{what} has no {' and no '.join(missing)}"
         r.missing(node, missing[0], message, "a loop needs the key `iterator`, and either `in` or `cursor`", code="E117")
-    if cursor_node is not None and "in" in given:
+    if cursor_node is not None and "in" in content:
         r.report(
             "E114",
             (node, "in"),
@@ -34,42 +34,42 @@ def loop(r: Reader, node: Node, step: str, failure: FailureMode, depth: int = 1)
         )
     if cursor_node is not None and depth > 1:
         refuse(r, node, "belongs to the outermost loop of a step", "claim rows there, and loop over the content of each")
-    options(r, node, given, cursor_node is not None, what)
+    options(r, node, content, cursor_node is not None, what)
     if depth > MAX_DEPTH:
         r.report("E124", node, f"{what} nests deeper than {MAX_DEPTH}", "use a child playbook")
         return None
-    iterator = given.get("iterator")
+    iterator = content.get("iterator")
     if iterator in RESERVED | {"index", "parent"}:
-        r.report("E115", given.nodes["iterator"], f'iterator "{iterator}" hides a name the loop needs', "choose another name")
-    source = given.node("in")
+        r.report("E115", content.nodes["iterator"], f'iterator "{iterator}" hides a name the loop needs', "choose another name")
+    source = content.node("in")
     if source is not None and not isinstance(source.value, list | dict) and not is_template(source.value):
         r.report("E112", source, f"in of {what} must be a list or an expression, not {r.word(source)}", 'write "{{ ... }}"')
-    inner = given.node("loop")
+    inner = content.node("loop")
     return Loop(
         in_=source.plain() if source is not None else [],
         iterator=iterator or "item",
-        mode="parallel" if (mode := _either(given, "mode")) == "cursor" else mode,
-        max_in_flight=_either(given, "max_in_flight"),
-        exec=given.get("spec", "policy", "exec"),
-        chunk_size=_either(given, "chunk_size"),
-        commit_every=given.get("spec", "commit_every"),
-        reducers=_reducers(r, given.node("spec", "policy", "reducers"), what),
-        failure_mode=given.get("spec", "policy", "failure", "mode") or failure,
-        tolerated_count=given.get("spec", "policy", "failure", "tolerated_count"),
-        tolerated_percent=given.get("spec", "policy", "failure", "tolerated_percent"),
+        mode="parallel" if (mode := _either(content, "mode")) == "cursor" else mode,
+        max_in_flight=_either(content, "max_in_flight"),
+        exec=content.get("spec", "policy", "exec"),
+        chunk_size=_either(content, "chunk_size"),
+        commit_every=content.get("spec", "commit_every"),
+        reducers=_reducers(r, content.node("spec", "policy", "reducers"), what),
+        failure_mode=content.get("spec", "policy", "failure", "mode") or failure,
+        tolerated_count=content.get("spec", "policy", "failure", "tolerated_count"),
+        tolerated_percent=content.get("spec", "policy", "failure", "tolerated_percent"),
         inner=None if inner is None else loop(r, inner, step, failure, depth + 1),
         cursor=None if cursor_node is None else cursor(r, cursor_node, what),
-        frame=frame if (frame := given.get("spec", "frame")) is not None else LOOP_SPEC["frame"].default,
+        frame=frame if (frame := content.get("spec", "frame")) is not None else LOOP_SPEC["frame"].default,
         path=node.path,
     )
 
 
-def _either(given: Given, key: str) -> Any:
+def _either(content: Content, key: str) -> Any:
     """Read the options that may be in the loop's spec or in its policy; the spec has precedence (resolution 29)."""
-    own, other = given.get("spec", key), given.get("spec", "policy", key)
-    said = other if own is None else own
+    own, other = content.get("spec", key), content.get("spec", "policy", key)
+    value = other if own is None else own
     field = LOOP_SPEC[key]
-    return field.default if said is None and field.default is not UNSET else said
+    return field.default if value is None and field.default is not UNSET else value
 
 
 def _reducers(r: Reader, node: Node | None, what: str) -> dict[str, str]:

@@ -40,8 +40,8 @@ def check_nested(r: Reader, kind: str, entries: Mapping[str, Node], what: str) -
     elif kind == "wait":
         _instant(r, entries.get("until"), what)
     elif kind == "postgres" and (copy := entries.get("copy")) is not None and isinstance(copy.value, dict):
-        given = copy.value.keys()
-        if "from" in given and "into" not in given and given <= COPY.keys:
+        keys = copy.value.keys()
+        if "from" in keys and "into" not in keys and keys <= COPY.keys:
             r.missing(copy, "into", f"copy of {what} has `from` without `into`", "into: the table to fill")
     elif kind == "http":
         _auth(r, entries.get("auth"), what)

@@ -101,19 +101,19 @@ def task_policy(r: Reader, node: Node, what: str, on_unmatched: OnUnmatched | No
     if not isinstance(node.value, dict):
         r.report("E119", node, f"policy of {what} must be a mapping with rules, not {r.word(node)}", "policy: { rules: [...] }")
         return OfTask()
-    given = r.read(node, TASK_POLICY, what)
-    check_complete(r, given, what)
-    limit = rate(given.below.get("rate"))
-    listed = given.node("rules")
+    content = r.read(node, TASK_POLICY, what)
+    check_complete(r, content, what)
+    limit = rate(content.below.get("rate"))
+    listed = content.node("rules")
     if listed is None:
-        if "rate" not in given:
+        if "rate" not in content:
             r.missing(node, "rules", f"policy of {what} has no rules", "policy: { rules: [...] }", code="E119")
-        elif "on_unmatched" in given:
+        elif "on_unmatched" in content:
             r.report("E114", (node, "on_unmatched"), f"on_unmatched of {what} goes with rules", "add rules, or leave it out")
         return OfTask(None, limit)
-    unmatched: OnUnmatched | None = given.get("on_unmatched") or on_unmatched
+    unmatched: OnUnmatched | None = content.get("on_unmatched") or on_unmatched
     rules = tuple(_entries(r, listed, what, lambda when, body, entry: _rule(r, when, body, entry, what, jumps)))
-    hooks: dict[str, Any] = {h: given.nodes[h].plain() for h in TASK_POLICY.idle if h in given and given.nodes[h].value}
+    hooks: dict[str, Any] = {h: content.nodes[h].plain() for h in TASK_POLICY.idle if h in content and content.nodes[h].value}
     if listed.value == [] and (unmatched or ("fail" if r.strict else "continue")) == "continue":
         message = f"policy of {what} continues after every error: it has no rules"
         r.report("W402", (node, "rules"), message, "add an else rule, or on_unmatched: fail")
@@ -127,44 +127,44 @@ def _rule(r: Reader, when: str | None, body: Node, entry: Node, what: str, jumps
 def then(r: Reader, node: Node, what: str, jumps: list[tuple[Node, str]]) -> Then:
     """Read the action of a rule."""
     place = f"then of {what}"
-    given = r.read(node, THEN, place)
-    do: Do = given.filled("do")
-    known = given.get("do") is not None or "do" not in given
+    content = r.read(node, THEN, place)
+    do: Do = content.filled("do")
+    known = content.get("do") is not None or "do" not in content
     set_iter, set_ctx = written(r, node, place)
-    to = given.get("to")
-    if do == "jump" and "to" not in given:
+    to = content.get("to")
+    if do == "jump" and "to" not in content:
         r.missing(node, "to", f"{place} jumps nowhere", "name the task: to: <task>")
-    elif known and do != "jump" and "to" in given:
+    elif known and do != "jump" and "to" in content:
         r.report("E114", (node, "to"), f'to in {place} goes with do: jump, not with "{do}"', "write do: jump")
     elif known and to is not None:
-        jumps.append((given.nodes["to"], to))
-    if do != "retry" and given.get("do") is not None:
+        jumps.append((content.nodes["to"], to))
+    if do != "retry" and content.get("do") is not None:
         for key in _RETRY_ONLY:
-            if key in given:
+            if key in content:
                 r.report("W408", (node, key), f'"{key}" in {place} has no effect beside do: {do}', "it goes with do: retry")
-    scope: Scope = given.filled("scope")
+    scope: Scope = content.filled("scope")
     if known and scope == "loop" and do != "break":
         r.report("E114", (node, "scope"), f"scope in {place} goes with do: break", "write do: break")
-    error = given.node("error")
+    error = content.node("error")
     if error is not None:
         if known and do != "fail":
             r.report("W408", (node, "error"), f'"error" in {place} has no effect beside do: {do}', "it goes with do: fail")
         if isinstance(error.value, dict):
             r.read(error, ERROR, place)
-    backoff: Backoff = given.filled("backoff")
+    backoff: Backoff = content.filled("backoff")
     return Then(
         do=do,
-        attempts=given.filled("attempts"),
+        attempts=content.filled("attempts"),
         backoff="none" if backoff == "fixed" else backoff,
-        delay=given.get("delay"),
-        max_delay=given.get("max_delay"),
-        jitter=given.get("jitter"),
-        backoff_multiplier=float(given.filled("backoff_multiplier")),
+        delay=content.get("delay"),
+        max_delay=content.get("max_delay"),
+        jitter=content.get("jitter"),
+        backoff_multiplier=float(content.filled("backoff_multiplier")),
         to=to,
         scope=scope,
         set_iter=set_iter,
         set_ctx=set_ctx,
-        set_prev=given.nodes["set_prev"].plain() if "set_prev" in given else UNSET,
+        set_prev=content.nodes["set_prev"].plain() if "set_prev" in content else UNSET,
         error=None if error is None else error.plain(),
     )
 
@@ -177,11 +177,11 @@ def admission(r: Reader, node: Node | None, step: str) -> Admission | None:
     if node is None:
         return None
     what = f'admit of step "{step}"'
-    given = r.read(node, ADMISSION, what)
-    if given.get("mode") == "inclusive":
+    content = r.read(node, ADMISSION, what)
+    if content.get("mode") == "inclusive":
         r.report("W403", (node, "mode"), f"mode inclusive of {what} is accepted but has no effect", "", "note")
-    on_deny: OnDeny = given.filled("on_deny")
-    listed = given.node("rules")
+    on_deny: OnDeny = content.filled("on_deny")
+    listed = content.node("rules")
     if listed is None:
         if isinstance(node.value, dict):
             r.missing(node, "rules", f"{what} has no rules", "admit: { rules: [...] }")

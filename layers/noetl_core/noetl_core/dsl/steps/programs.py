@@ -44,6 +44,6 @@ def _report(r: Reader, code: Node, error: SyntaxError, what: str) -> None:
     line = max(error.lineno or 1, 1)
     lines = code.value.splitlines()
     text = lines[line - 1] if line <= len(lines) else ""
-    shown = text.strip()[:SHOWN] + ("..." if len(text.strip()) > SHOWN else "")
-    message = f"code of {what}, line {line}: {error.msg}" + (f": {shown}" if shown else "")
+    excerpt = text.strip()[:SHOWN] + ("..." if len(text.strip()) > SHOWN else "")
+    message = f"code of {what}, line {line}: {error.msg}" + (f": {excerpt}" if excerpt else "")
     r.report_at("E304", place_in_code(r.loaded, code, line, max(error.offset or 1, 1)), code.path, message)

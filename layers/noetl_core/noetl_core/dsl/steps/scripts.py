@@ -31,27 +31,27 @@ def read_script(r: Reader, node: Node, kind: str, what: str) -> tuple[str, Any] 
     """Return the input that a script fills with its text, or `script` with the address for the worker; None when it is
     reported."""
     place = f"script of {what}"
-    given = {"uri": node} if isinstance(node.value, str) else r.read(node, SCRIPT, what).nodes
-    twice = [key for key in given if key in SCRIPT.by_name and SCRIPT[key].same_as in given]
+    nodes = {"uri": node} if isinstance(node.value, str) else r.read(node, SCRIPT, what).nodes
+    twice = [key for key in nodes if key in SCRIPT.by_name and SCRIPT[key].same_as in nodes]
     for key in twice:
         r.report("E114", (node, key), f"{place} has {SCRIPT[key].same_as} and {key}", f"keep {SCRIPT[key].same_as}")
-    if "uri" not in given:
+    if "uri" not in nodes:
         r.missing(node, "uri", f"{place} has no uri", "uri: where the text is")
         return None
-    uri = r.text(given["uri"], f"uri of {place}")
+    uri = r.text(nodes["uri"], f"uri of {place}")
     if uri is None:
         return None
     fixed = of_defaults(r.loaded.root, uri)
-    source = _source(r, given, fixed, place)
+    source = _source(r, nodes, fixed, place)
     if source is None:
         return None
     if source != "file":
-        return "script", {"uri": uri, "source": source, **{k: v.plain() for k, v in given.items() if k not in ("uri", "source")}}
+        return "script", {"uri": uri, "source": source, **{k: v.plain() for k, v in nodes.items() if k not in ("uri", "source")}}
     uri = fixed
     if is_template(uri):
         r.report(
             "E112",
-            given["uri"],
+            nodes["uri"],
             f"uri of {place} must be known when the playbook is registered",
             "write the path; a template may read defaults of the workload that are text",
         )
@@ -59,28 +59,28 @@ def read_script(r: Reader, node: Node, kind: str, what: str) -> tuple[str, Any] 
     text = _held(r, uri)
     if text is None:
         hint = "it is looked for beside the playbook, and in the current folder, by noetl validate, run and register"
-        r.report("E130", given["uri"], f'{place} needs the file "{uri}", which is not there', hint)
+        r.report("E130", nodes["uri"], f'{place} needs the file "{uri}", which is not there', hint)
         return None
     filled = KINDS[kind].script
     if filled not in KINDS[kind].raw and is_template(text) and text not in r.reads:
         try:
             r.compile(text)
         except TemplateError as error:
-            r.report("E301", given["uri"], f'template in "{uri}": {error.message}')
+            r.report("E301", nodes["uri"], f'template in "{uri}": {error.message}')
     return filled, text
 
 
-def _source(r: Reader, given: Mapping[str, Node], uri: str, place: str) -> str | None:
-    node = given.get("source")
+def _source(r: Reader, nodes: Mapping[str, Node], uri: str, place: str) -> str | None:
+    node = nodes.get("source")
     found = _SCHEME.match(uri)
     if node is not None:
-        said: str | None = r.choice(node, SOURCES, f"source of {place}")
-        return said
+        choice: str | None = r.choice(node, SOURCES, f"source of {place}")
+        return choice
     source = _SOURCE_OF.get(found[1].lower()) if found is not None else "file"
     if source is None:
         r.report(
             "E113",
-            given["uri"],
+            nodes["uri"],
             f'{place} cannot be read from "{uri[:80]}"',
             "a file beside the playbook, s3://, http:// or https://",
         )
@@ -131,13 +131,13 @@ def files_of(text: str) -> Iterator[str]:
         return
     held = root.get(HELD)
     seen = set(held.value) if held is not None and isinstance(held.value, dict) else set()
-    for uri in _named(root):
+    for uri in _script_files(root):
         if uri not in seen:
             seen.add(uri)
             yield uri
 
 
-def _named(root: Node) -> Iterator[str]:
+def _script_files(root: Node) -> Iterator[str]:
     stack = [child for key in ("workflow", "workbook") if (child := root.get(key)) is not None]
     while stack:
         node = stack.pop()
@@ -152,8 +152,8 @@ def _named(root: Node) -> Iterator[str]:
 
 def _file(root: Node, script: Node) -> Iterator[str]:
     value = script.plain()
-    said = value if isinstance(value, dict) else {"uri": value}
-    uri, source = next((said[k] for k in ("uri", "path", "file") if k in said), None), said.get("source")
+    fields = value if isinstance(value, dict) else {"uri": value}
+    uri, source = next((fields[k] for k in ("uri", "path", "file") if k in fields), None), fields.get("source")
     source = source.get("type") if isinstance(source, dict) else source
     uri = of_defaults(root, uri) if isinstance(uri, str) and source in (None, *_HERE) else uri
     if not isinstance(uri, str) or is_template(uri) or source not in (None, *_HERE):

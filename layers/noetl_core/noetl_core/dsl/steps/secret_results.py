@@ -34,8 +34,8 @@ Fields = tuple[tuple[str, ...], ...]
 
 def secret_fields(task: Task) -> Fields | None:
     """Return the secret fields of a task's result, as paths; one empty path where all of it is secret, None where nothing is."""
-    said = task.spec.get("result")
-    secret = said.get("secret") if isinstance(said, Mapping) else None
+    result = task.spec.get("result")
+    secret = result.get("secret") if isinstance(result, Mapping) else None
     if secret is True:
         return ((),)
     return tuple(tuple(path.split(".")) for path in secret) if secret else None
@@ -91,8 +91,8 @@ def _of_step(step: Step) -> Fields | None:
     if fields is None or step.tasks[-1].kind != "http":
         return fields
     below = {("data", *path) for path in fields if path and path[0] not in (*OF_RESPONSE, "data", "headers", "status", "url")}
-    named = {(OF_RESPONSE[path[0]], *path[1:]) for path in fields if path and path[0] in OF_RESPONSE}
-    every = {*fields, *below, *named}
+    response_fields = {(OF_RESPONSE[path[0]], *path[1:]) for path in fields if path and path[0] in OF_RESPONSE}
+    every = {*fields, *below, *response_fields}
     return tuple(every | {("body", *path[1:]) for path in every if path[:1] == ("data",)})
 
 

@@ -10,7 +10,7 @@ from noetl_core.dsl.fields.flow import ARC, COMPENSATION, JOIN, ROUTER, ROUTER_P
 from noetl_core.dsl.model import Arc, Executor, FailureMode, Join, Loop, Rate, Router, Step, Task, TaskPolicy
 from noetl_core.dsl.reading.diagnostics import MIGRATE, suggest
 from noetl_core.dsl.reading.load import Node
-from noetl_core.dsl.reading.reader import Given, Reader
+from noetl_core.dsl.reading.reader import Content, Reader
 from noetl_core.dsl.sections.shared_limits import check_rates, concurrency
 from noetl_core.dsl.steps.cursors import check_cursor, refuse
 from noetl_core.dsl.steps.loops import iterators, loop
@@ -43,13 +43,13 @@ class StepScope:
 def step(r: Reader, node: Node, name: str, scope: StepScope) -> Step:
     """Read one step; errors are reported and the wrong parts left out."""
     what = f'step "{name}"'
-    given = r.read(node, STEP, what)
-    spec = given.node("spec")
+    content = r.read(node, STEP, what)
+    spec = content.node("spec")
     own = handed_down(r, spec, STEP_KEYS, f"spec of {what}", extensions=scope.executor.extensions)
-    _refuse_rules(r, given.node("spec", "policy"), what)
-    failure_mode: FailureMode = given.get("spec", "policy", "failure", "mode") or STEP_FAILURE["mode"].default
+    _refuse_rules(r, content.node("spec", "policy"), what)
+    failure_mode: FailureMode = content.get("spec", "policy", "failure", "mode") or STEP_FAILURE["mode"].default
 
-    loop_node = given.node("loop")
+    loop_node = content.node("loop")
     looped = None if loop_node is None else loop(r, loop_node, name, failure_mode)
     tasks = TaskScope(
         name,
@@ -60,54 +60,54 @@ def step(r: Reader, node: Node, name: str, scope: StepScope) -> Step:
         scope.workbook,
         scope.executor.extensions,
     )
-    default_policy = given.node("spec", "policy", "task")
+    default_policy = content.node("spec", "policy", "task")
     if default_policy is not None:
         policy, rate = task_policy(r, default_policy, f"tasks of {what}", scope.on_unmatched, tasks.jumps)
         tasks.policy, tasks.rate = policy or scope.policy, rate or scope.rate
-    body = _tool(r, given.node("tool"), tasks)
+    body = _tool(r, content.node("tool"), tasks)
     check_jumps(r, tasks)
-    _check_body(r, node, given, name)
+    _check_body(r, node, content, name)
     if looped is not None and loop_node is not None:
         check_cursor(r, loop_node, looped, body)
-    if looped is not None and "tool" not in given:
+    if looped is not None and "tool" not in content:
         r.report("E114", (node, "loop"), f"{what} has a loop but no tool", "a loop repeats the step's tool")
     set_iter, set_ctx = written(r, node, what)
     if set_iter:
         r.report("E114", (node, "set"), f"{what} cannot write iter: it belongs to one iteration", "write it in a task")
-    args_node = _args(r, node, given, what)
-    undo = given.node("compensate") or given.node("spec", "policy", "compensation")
-    if "compensate" in given and given.node("spec", "policy", "compensation") is not None:
+    args_node = _args(r, node, content, what)
+    undo = content.node("compensate") or content.node("spec", "policy", "compensation")
+    if "compensate" in content and content.node("spec", "policy", "compensation") is not None:
         r.report("E114", (node, "compensate"), f"{what} has compensate and spec.policy.compensation", "keep compensate")
     undoing, undo_loop = _compensate(r, undo, name, tasks)
     args = r.values(args_node, f"args of {what}")
     each = _each(r, args_node, looped)
-    pool = given.get("spec", "pool") or given.get("spec", "policy", "resources", "pool") or scope.executor.pool
+    pool = content.get("spec", "pool") or content.get("spec", "policy", "resources", "pool") or scope.executor.pool
     check_rates(r, node, (*body, *undoing), pool, what)
     return Step(
         name=name,
         tasks=body,
-        router=_router(r, given.node("next"), name),
+        router=_router(r, content.node("next"), name),
         loop=looped,
-        desc=given.get("desc"),
-        admission=admission(r, given.node("spec", "policy", "admit"), name),
-        join=_join(r, given.node("spec", "join"), what),
+        desc=content.get("desc"),
+        admission=admission(r, content.node("spec", "policy", "admit"), name),
+        join=_join(r, content.node("spec", "join"), what),
         args={k: v for k, v in args.items() if k not in each},
         each_args={k: v for k, v in args.items() if k in each},
         set_ctx=set_ctx,
         pool=pool,
-        timeout_s=scope.step_timeout if given.node(*_TIMEOUT) is None else given.get(*_TIMEOUT),
-        deadline_s=given.get("spec", "policy", "lifecycle", "deadline_s"),
+        timeout_s=scope.step_timeout if content.node(*_TIMEOUT) is None else content.get(*_TIMEOUT),
+        deadline_s=content.get("spec", "policy", "lifecycle", "deadline_s"),
         failure_mode=failure_mode,
         compensate=undoing,
         compensate_loop=undo_loop,
-        concurrency=concurrency(r, given.at("spec", "policy", "concurrency"), what),
+        concurrency=concurrency(r, content.at("spec", "policy", "concurrency"), what),
         spec=own,
         path=node.path,
     )
 
 
-def _check_body(r: Reader, node: Node, given: Given, name: str) -> None:
-    if "tool" in given or "next" in given:
+def _check_body(r: Reader, node: Node, content: Content, name: str) -> None:
+    if "tool" in content or "next" in content:
         return
     if name == "end":
         r.report(
@@ -127,11 +127,11 @@ def _refuse_rules(r: Reader, policy: Node | None, what: str) -> None:
         r.report("E126", (policy, "rules"), message, "write them in spec.policy of a task, or as default in spec.policy.task")
 
 
-def _args(r: Reader, node: Node, given: Given, what: str) -> Node | None:
+def _args(r: Reader, node: Node, content: Content, what: str) -> Node | None:
     """Read the arguments of a step or an arc, under either name."""
-    if "input" in given and "args" in given:
+    if "input" in content and "args" in content:
         r.report("E114", (node, "input"), f"{what} has args and input", "keep args")
-    return given.node("args") or given.node("input")
+    return content.node("args") or content.node("input")
 
 
 def _layers(r: Reader, name: str, scope: StepScope, own: Mapping[str, Any], loop_node: Node | None) -> dict[str, Any]:
@@ -183,11 +183,11 @@ def _join(r: Reader, node: Node | None, what: str) -> Join | None:
     if node is None:
         return None
     if isinstance(node.value, dict):
-        given = r.read(node, JOIN, what)
-        if "count" not in given:
+        content = r.read(node, JOIN, what)
+        if "count" not in content:
             r.missing(node, "count", f"join of {what} has no count", "join: all, any or {count: n}")
             return None
-        return Join("count", given.get("count") or 1)
+        return Join("count", content.get("count") or 1)
     if type(node.value) is int:
         r.report("E113", node, f"join of {what} cannot be a number", f"join: {{ count: {node.value} }}")
         return None
@@ -201,23 +201,23 @@ def _compensate(r: Reader, node: Node | None, name: str, body: TaskScope) -> tup
         return (), None
     what, looped = f'compensation of step "{name}"', None
     if isinstance(node.value, dict) and ("tool" in node.value or "loop" in node.value):
-        given = r.read(node, COMPENSATION, what)
-        if "loop" in given:
-            looped = loop(r, given.nodes["loop"], name, "fail_fast")
+        content = r.read(node, COMPENSATION, what)
+        if "loop" in content:
+            looped = loop(r, content.nodes["loop"], name, "fail_fast")
             if looped is not None and looped.cursor is not None:
                 refuse(
                     r,
-                    given.nodes["loop"],
+                    content.nodes["loop"],
                     f"cannot be in the {what}",
                     "a compensation undoes the work of the step: loop over its results",
                 )
             elif looped is not None and looped.exec == "distributed":
                 message = f"the loop of the {what} cannot be distributed: one worker undoes a step"
-                r.report("E114", given.nodes["loop"], message, "leave exec out")
-        if "tool" not in given:
+                r.report("E114", content.nodes["loop"], message, "leave exec out")
+        if "tool" not in content:
             r.missing(node, "tool", f"{what} has a loop but no tool", "tool: [...]", code="E114")
             return (), None
-        node = given.nodes["tool"]
+        node = content.nodes["tool"]
     scope = TaskScope(name, body.spec, body.policy, body.rate, body.on_unmatched, body.workbook, body.extensions)
     tasks = _tool(r, node, scope)
     check_jumps(r, scope)
@@ -239,15 +239,15 @@ def _router(r: Reader, node: Node | None, name: str) -> Router | None:
         else:
             r.report("E112", node, f"{what} must be a mapping with arcs, not {r.word(node)}", "next: { arcs: [...] }")
         return None
-    given = r.read(node, ROUTER, what)
-    if "arcs" not in given and not {"step", "when"} & set(node.value):
+    content = r.read(node, ROUTER, what)
+    if "arcs" not in content and not {"step", "when"} & set(node.value):
         r.missing(node, "arcs", f"{what} has no arcs", "next: { arcs: [...] }")
-    priority = given.get("spec", "policy", "priority")
+    priority = content.get("spec", "policy", "priority")
     return Router(
-        arcs=tuple(_arc(r, arc, i, name) for i, arc in enumerate(r.sequence(given.node("arcs"), f"arcs of {what}"))),
-        mode=given.get("spec", "mode") or ROUTER_SPEC["mode"].default,
+        arcs=tuple(_arc(r, arc, i, name) for i, arc in enumerate(r.sequence(content.node("arcs"), f"arcs of {what}"))),
+        mode=content.get("spec", "mode") or ROUTER_SPEC["mode"].default,
         priority=ROUTER_POLICY["priority"].default if priority is None else priority,
-        dedupe=_dedupe(r, given.node("spec", "policy", "dedupe"), what),
+        dedupe=_dedupe(r, content.node("spec", "policy", "dedupe"), what),
     )
 
 
@@ -261,17 +261,17 @@ def _dedupe(r: Reader, node: Node | None, what: str) -> Any:
 
 def _arc(r: Reader, node: Node, index: int, name: str) -> Arc:
     what = f'arc {index} of step "{name}"'
-    given = r.read(node, ARC, what)
-    if "step" not in given:
+    content = r.read(node, ARC, what)
+    if "step" not in content:
         r.missing(node, "step", f"{what} names no step", "step: <name>")
-    args = _args(r, node, given, what)
+    args = _args(r, node, content, what)
     set_iter, set_ctx = written(r, node, what)
     if set_iter:
         r.report("E114", (node, "set"), f"{what} cannot write iter: it belongs to one iteration", "write ctx, or args")
     return Arc(
         index=index,
-        step=given.get("step") or "",
-        when=given.get("when"),
+        step=content.get("step") or "",
+        when=content.get("when"),
         args=r.values(args, f"args of {what}"),
         set_ctx=set_ctx,
         path=node.path,

@@ -57,17 +57,17 @@ def _noop(r: Reader, name: str, node: Node, rules: list[tuple[str | None, Then]]
     return [] if task is None else [task]
 
 
-def _choose(r: Reader, node: Node, label: str, shown: str, scope: TaskScope) -> list[Task]:
+def _choose(r: Reader, node: Node, label: str, what: str, scope: TaskScope) -> list[Task]:
     """Compile a `choose`: the first entry whose `when` holds, otherwise the `else` entry, otherwise nothing."""
     end = f"{label}_end"
     branches: list[Task] = []
     rules: list[tuple[str | None, Then]] = []
     otherwise = _jump(end)
-    entries = r.sequence(node.value["choose"], shown)
+    entries = r.sequence(node.value["choose"], what)
     if not entries and isinstance(node.value["choose"].value, list):
-        r.report("E112", node.value["choose"], f"{shown} has no entries", "write when and then, or else")
+        r.report("E112", node.value["choose"], f"{what} has no entries", "write when and then, or else")
     for i, entry in enumerate(entries):
-        place = f"entry {i} of {shown}"
+        place = f"entry {i} of {what}"
         parts = r.keys(entry, CHOICE.keys, place)
         last = i == len(entries) - 1
         if "else" in parts:
@@ -75,10 +75,10 @@ def _choose(r: Reader, node: Node, label: str, shown: str, scope: TaskScope) -> 
                 r.report(
                     "E114",
                     (entry, "else"),
-                    f"else of {shown} must be its last entry, without when and then",
+                    f"else of {what} must be its last entry, without when and then",
                     "move it to the end",
                 )
-            body = _tasks(r, parts["else"], f"{label}_else_", f" in else of {shown}", scope)
+            body = _tasks(r, parts["else"], f"{label}_else_", f" in else of {what}", scope)
             otherwise = _jump(body[0].name) if body else otherwise
         elif "when" not in parts or "then" not in parts:
             if isinstance(entry.value, dict):
@@ -90,32 +90,32 @@ def _choose(r: Reader, node: Node, label: str, shown: str, scope: TaskScope) -> 
         branches += body
         if body and not last:
             branches += _noop(r, f"{label}_{i}_end", entry, [(None, _jump(end))], f"end of {place}", scope)
-    head = _noop(r, label, node, [*rules, (None, otherwise)], shown, scope)
-    return [*head, *branches, *_noop(r, end, node, [(None, _GO_ON)], f"end of {shown}", scope)]
+    head = _noop(r, label, node, [*rules, (None, otherwise)], what, scope)
+    return [*head, *branches, *_noop(r, end, node, [(None, _GO_ON)], f"end of {what}", scope)]
 
 
-def _body(r: Reader, node: Node, label: str, shown: str, scope: TaskScope) -> list[Task]:
+def _body(r: Reader, node: Node, label: str, what: str, scope: TaskScope) -> list[Task]:
     body = node.get("do")
     if body is None:
-        r.report("E111", node, f"{shown} has no do", "do: [tasks]")
+        r.report("E111", node, f"{what} has no do", "do: [tasks]")
         return []
-    return _tasks(r, body, f"{label}_do_", f" in {shown}", scope)
+    return _tasks(r, body, f"{label}_do_", f" in {what}", scope)
 
 
-def _while(r: Reader, node: Node, label: str, shown: str, scope: TaskScope) -> list[Task]:
+def _while(r: Reader, node: Node, label: str, what: str, scope: TaskScope) -> list[Task]:
     """Compile a `while`: the condition is evaluated before each round."""
     end = f"{label}_end"
-    when = r.condition(node.value["while"], f"when in {shown}")
-    head = _noop(r, label, node, [(when, _GO_ON), (None, _jump(end))], shown, scope)
-    body = _body(r, node, label, shown, scope)
-    again = _noop(r, f"{label}_again", node, [(None, _jump(label))], f"next round of {shown}", scope)
-    return [*head, *body, *again, *_noop(r, end, node, [(None, _GO_ON)], f"end of {shown}", scope)]
+    when = r.condition(node.value["while"], f"when in {what}")
+    head = _noop(r, label, node, [(when, _GO_ON), (None, _jump(end))], what, scope)
+    body = _body(r, node, label, what, scope)
+    again = _noop(r, f"{label}_again", node, [(None, _jump(label))], f"next round of {what}", scope)
+    return [*head, *body, *again, *_noop(r, end, node, [(None, _GO_ON)], f"end of {what}", scope)]
 
 
-def _until(r: Reader, node: Node, label: str, shown: str, scope: TaskScope) -> list[Task]:
+def _until(r: Reader, node: Node, label: str, what: str, scope: TaskScope) -> list[Task]:
     """Compile an `until`: the condition is evaluated after each round; the first round always runs."""
-    when = r.condition(node.value["until"], f"when in {shown}")
-    head = _noop(r, label, node, [(None, _GO_ON)], shown, scope)
-    body = _body(r, node, label, shown, scope)
-    check = _noop(r, f"{label}_check", node, [(when, _GO_ON), (None, _jump(label))], f"condition of {shown}", scope)
-    return [*head, *body, *check, *_noop(r, f"{label}_end", node, [(None, _GO_ON)], f"end of {shown}", scope)]
+    when = r.condition(node.value["until"], f"when in {what}")
+    head = _noop(r, label, node, [(None, _GO_ON)], what, scope)
+    body = _body(r, node, label, what, scope)
+    check = _noop(r, f"{label}_check", node, [(when, _GO_ON), (None, _jump(label))], f"condition of {what}", scope)
+    return [*head, *body, *check, *_noop(r, f"{label}_end", node, [(None, _GO_ON)], f"end of {what}", scope)]

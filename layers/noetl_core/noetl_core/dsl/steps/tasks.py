@@ -268,19 +268,19 @@ def _check_inputs(r: Reader, node: Node, kind: str, entries: Mapping[str, Node],
 
 def _check_action(r: Reader, node: Node, known: KindSpec, entries: Mapping[str, Node], what: str) -> None:
     """Check that the inputs of a task belong to its action, where that is written down."""
-    said = next((entries[k] for k in entries if known.aliases.get(k, k) == "action"), None)
-    word = known.default_of("action") if said is None else said.value
+    action_node = next((entries[k] for k in entries if known.aliases.get(k, k) == "action"), None)
+    word = known.default_of("action") if action_node is None else action_node.value
     action = known.actions.get(word) if isinstance(word, str) else None
     if action is None:  # a template, or not an action: reported elsewhere
         return
-    given = {known.aliases.get(k, k): k for k in entries}
+    spellings = {known.aliases.get(k, k): k for k in entries}
     for group in action.needs:
-        if not group & given.keys() and not any(group <= other for other in known.required):
-            wanted = sorted(group)
-            r.missing(node, wanted[0], f"{what} has no {' or '.join(wanted)}, which action {word} needs", f"add {wanted[0]}")
-    for name in sorted(known.of_actions & given.keys() - action.inputs):
+        if not group & spellings.keys() and not any(group <= other for other in known.required):
+            inputs = sorted(group)
+            r.missing(node, inputs[0], f"{what} has no {' or '.join(inputs)}, which action {word} needs", f"add {inputs[0]}")
+    for name in sorted(known.of_actions & spellings.keys() - action.inputs):
         hint = f"{word} takes {', '.join(sorted(action.inputs))}"
-        r.report("E114", (node, given[name]), f"{what} has {given[name]}, which {word} does not take", hint)
+        r.report("E114", (node, spellings[name]), f"{what} has {spellings[name]}, which {word} does not take", hint)
 
 
 def _check_duration(r: Reader, node: Node, allowed: Range, what: str) -> None:
@@ -310,9 +310,9 @@ def _check_libs(r: Reader, libs: Node | None, what: str) -> None:
         if not isinstance(target.value, dict):
             r.text(target, f'library "{name}" of {what}')
             continue
-        given = r.read(target, LIBRARY, f'library "{name}" of {what}')
+        content = r.read(target, LIBRARY, f'library "{name}" of {what}')
         for key in LIBRARY.by_name:
-            if key not in given:
+            if key not in content:
                 r.missing(target, key, f'library "{name}" of {what} has no {key}', "write both: {from: module, import: name}")
 
 

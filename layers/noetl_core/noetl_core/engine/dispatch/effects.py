@@ -211,11 +211,11 @@ def _effects(playbook: Playbook, state: State, events: Sequence[ControlEvent], n
 def end_effects(state: State) -> tuple[Effect, ...]:
     """Return the effects of an end: write the head, tell the parent, free places in limits, handle a failure, and only then
     remove the due item."""
-    told, failed = parent_news(state), failed_end(state)
+    news, failed = parent_news(state), failed_end(state)
     freed = [ReleasePlace(use.key, use.holder, use.place) for use in state.limits.values() if use.shared is None]
     return (
         WriteHead(head_of(state)),
-        *([told] if told is not None else ()),
+        *([news] if news is not None else ()),
         *freed,
         *([failed] if failed is not None else ()),
         ClearDue(),
@@ -280,9 +280,9 @@ def parent_news(state: State) -> TellParent | None:
 
 def child_of(state: State, child: str) -> StartChild:
     """Return the request for a child that is not known to have ended."""
-    asked = state.children[child]
+    call = state.children[child]
     depth = 1 + _depth(state)
-    return StartChild(state.execution_id, child, asked.run, asked.request, depth, state.trace_id, state.priority, state.strict)
+    return StartChild(state.execution_id, child, call.run, call.request, depth, state.trace_id, state.priority, state.strict)
 
 
 def _depth(state: State) -> int:
@@ -292,8 +292,8 @@ def _depth(state: State) -> int:
 def orphans(state: State) -> Iterator[EndChild]:
     """Return the children whose run has ended before them: by its timeout, by a cancel, or by a redrive."""
     reason = f"the run of {state.execution_id} that called this execution has ended"
-    for child, asked in state.children.items():
-        if asked.run not in state.runs:
+    for child, call in state.children.items():
+        if call.run not in state.runs:
             yield end_of(state, child, reason)
 
 

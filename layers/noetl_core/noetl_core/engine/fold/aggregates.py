@@ -106,8 +106,8 @@ class RunAggregates:
     def so_far(self) -> Aggregates | None:
         """Return the aggregates for a commit of a loop in progress; None for a run of which no iteration has ended. Costs
         milliseconds if the loop has many cells."""
-        said = self.stated(FEW_CELLS) if self.us else None
-        return said if said is None or self.items is None else {**said, "items": self.items}
+        aggregates = self.stated(FEW_CELLS) if self.us else None
+        return aggregates if aggregates is None or self.items is None else {**aggregates, "items": self.items}
 
     def stated(self, cells: int = MAX_CELLS) -> Aggregates | None:
         """Return the aggregates for a boundary, with at most `cells` cells; None if there is nothing."""
@@ -139,26 +139,26 @@ def observe(state: State, event: ControlEvent) -> None:
             _ended(state, event.data["run"], event.ts, event.data.get("error"))
 
 
-def _ended(state: State, run_id: str, at: int, error: Failure | None, said: Aggregates | None = None) -> None:
-    """Add a run that ended at instant `at` to the aggregates of its step; a chunk to those of its loop. `said` holds the
-    aggregates in its boundary."""
+def _ended(state: State, run_id: str, at: int, error: Failure | None, aggregates: Aggregates | None = None) -> None:
+    """Add a run that ended at instant `at` to the aggregates of its step; a chunk to those of its loop. `aggregates`: those in
+    its boundary."""
     run = state.runs.get(run_id)
     if run is None or run.undoes is not None:
         return
     if run.parent is not None:
         lead = state.runs.get(run.parent)
         if lead is not None and lead.loop is not None:
-            lead.loop.aggregates = merged(lead.loop.aggregates, said)
+            lead.loop.aggregates = merged(lead.loop.aggregates, aggregates)
         return
     step = state.step(run.step)
     if run.loop is not None:
-        said = run.loop.aggregates
-    step.warnings = warnings.merged(step.warnings, warnings.of_run(said, failed=error is not None))
-    step.iterations = said if said is not None and ("us" in said or "failed" in said) else None
+        aggregates = run.loop.aggregates
+    step.warnings = warnings.merged(step.warnings, warnings.of_run(aggregates, failed=error is not None))
+    step.iterations = aggregates if aggregates is not None and ("us" in aggregates or "failed" in aggregates) else None
     took = max(at - run.opened_at, 0)
     ended: Aggregates = {"us": {str(took.bit_length()): 1}, "total_us": took, "max_us": took}
-    if said is not None and "retries" in said:
-        ended["retries"] = said["retries"]
+    if aggregates is not None and "retries" in aggregates:
+        ended["retries"] = aggregates["retries"]
     if error is not None:
         ended["errors"] = [_group(error)]
     step.took = merged(step.took, ended)

@@ -46,5 +46,5 @@ def observe(state: State, event: ControlEvent) -> None:
 
 def written(run: Run, event: ControlEvent) -> int:
     """Return the number of envelopes in the stream of a run, as stated by the event that ends it."""
-    said = event.data.get("events") if event.name == "BoundaryRouted" else None
-    return run.events if said is None else said
+    count = event.data.get("events") if event.name == "BoundaryRouted" else None
+    return run.events if count is None else count

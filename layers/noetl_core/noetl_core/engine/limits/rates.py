@@ -65,7 +65,7 @@ class Pace:
         return ceil(SECOND / (self.per_second * USED))
 
     @property
-    def at_once(self) -> int:
+    def max_reservation(self) -> int:
         """The maximum number of permits that a worker reserves at a time."""
         return max(self.burst, int(self.per_second * RESERVED_S), 1)
 

@@ -91,19 +91,18 @@ def _directive(
     elif do == "fail":
         error = own or {"kind": "unknown", "message": f"failed by the policy of task {task.name}", "retryable": False}
         if then.error is not None:
-            error = cast("Failure", {**error, **_said(render(then.error, scope, undefined_ok=True, whole=True))})
+            error = cast("Failure", {**error, **_error_fields(render(then.error, scope, undefined_ok=True, whole=True))})
     return Directive(do, then.to, delay, then.scope, matched, set_iter, set_ctx, prev, error)
 
 
-def _said(error: Any) -> dict[str, Any]:
-    """Return the error with which a rule fails. A template that renders to nothing keeps the task's own
-    error."""
+def _error_fields(error: Any) -> dict[str, Any]:
+    """Return the fields of the error with which a rule fails. A template that renders to nothing keeps the task's own error."""
     fields = error if isinstance(error, Mapping) else {"message": error}
-    said = {name: value for name, value in fields.items() if value is not None and value != ""}
+    failure = {name: value for name, value in fields.items() if value is not None and value != ""}
     for name, length in LONGEST.items():
-        if name in said and not isinstance(said[name], Secret):
-            said[name] = _shortened(str(said[name]), length)
-    return said
+        if name in failure and not isinstance(failure[name], Secret):
+            failure[name] = _shortened(str(failure[name]), length)
+    return failure
 
 
 def _shortened(text: str, length: int) -> str:

@@ -89,19 +89,19 @@ class Plan:
     put_back: tuple[TokenLineage, ...]
 
 
-def plan(state: State, lineage: Lineage, old: Playbook, new: Playbook, asked: Redrive) -> Plan:
+def plan(state: State, lineage: Lineage, old: Playbook, new: Playbook, request: Redrive) -> Plan:
     """Plan the redrive of an execution that has ended. Raises `BadRedrive`."""
-    reruns = _targets(state, lineage, old, new, asked)
-    _ask_for_one_step(asked, reruns)
+    reruns = _targets(state, lineage, old, new, request)
+    _ask_for_one_step(request, reruns)
     gone_runs, gone_tokens = lineage.after(run.id for run, _ in reruns)
     followers = tuple(r for r in lineage.live() if r.id in gone_runs and all(r is not run for run, _ in reruns))
     put_back = tuple(t for t in lineage.tokens.values() if not t.over and t.id not in gone_tokens and _comes_back(t, gone_tokens))
     epoch = state.epoch + 1
-    tokens = [_token(state, lineage, epoch, run, rerun, new, asked) for run, rerun in reruns]
+    tokens = [_token(state, lineage, epoch, run, rerun, new, request) for run, rerun in reruns]
     tokens += [_put_back(state, epoch, token, {}) for token in put_back]
     tokens.sort(key=lambda t: lineage.tokens[t["of"]].place)  # they go on in the order in which they branched off
     _fits(new, {t["step"] for t in tokens})
-    edits = _edited(lineage.ctx_without(gone_runs), asked.ctx)
+    edits = _edited(lineage.ctx_without(gone_runs), request.ctx)
     data: control.ExecutionRedriven = {
         "epoch": epoch,
         "after": state.seq,
@@ -109,12 +109,12 @@ def plan(state: State, lineage: Lineage, old: Playbook, new: Playbook, asked: Re
         "ctx": {**lineage.ctx_without(gone_runs), **edits},
         "tokens": tokens,
     }
-    if asked.begin is not None:
-        data["from"] = str(asked.begin)
+    if request.begin is not None:
+        data["from"] = str(request.begin)
     if edits:
         data["set"] = edits
-    if asked.args:
-        data["args"] = dict(asked.args)
+    if request.args:
+        data["args"] = dict(request.args)
     if steps := _steps_without(lineage, gone_runs):
         data["steps"] = steps
     if (last_result := _last_result(lineage, gone_runs)) is not None:
@@ -134,37 +134,37 @@ def plan(state: State, lineage: Lineage, old: Playbook, new: Playbook, asked: Re
 
 
 def _targets(
-    state: State, lineage: Lineage, old: Playbook, new: Playbook, asked: Redrive
+    state: State, lineage: Lineage, old: Playbook, new: Playbook, request: Redrive
 ) -> list[tuple[RunLineage, Rerun | None]]:
     """Return the runs to repeat, none of which depends on another, each with its repeated parts (None: all)."""
-    edited: Rerun = {"ctx": sorted(asked.ctx)} if asked.ctx else {}
-    wanted: dict[str, Rerun | None] = {}
+    edited: Rerun = {"ctx": sorted(request.ctx)} if request.ctx else {}
+    targets: dict[str, Rerun | None] = {}
     for run in lineage.live():
         if run.undone:
-            wanted[run.id] = None  # the world is as if it had never run
+            targets[run.id] = None  # the world is as if it had never run
         elif run.ok is False and run.unhandled:
-            wanted[run.id] = {**_failed(old, run), **edited}
-    if asked.begin is not None:
-        begin = asked.begin
-        for run in _named(lineage, new, begin):
+            targets[run.id] = {**_failed(old, run), **edited}
+    if request.begin is not None:
+        begin = request.begin
+        for run in _begin_runs(lineage, new, begin):
             if run.undone or (begin.task is None and not begin.path):
-                wanted[run.id] = None
+                targets[run.id] = None
             else:
                 rerun: Rerun = {"path": list(begin.path), **edited}
                 if begin.task:
                     rerun["task"] = begin.task
                 if begin.path and new.by_name[begin.step].loop is None:
                     rerun["path"], rerun["visit"] = [], begin.path[0]
-                wanted[run.id] = {**rerun, **_failed(old, run)} if run.ok is False else rerun
-    elif state.status == "completed" or asked.iterations:
+                targets[run.id] = {**rerun, **_failed(old, run)} if run.ok is False else rerun
+    elif state.status == "completed" or request.iterations:
         for run in lineage.live():
             if run.ok and run.loop is not None and run.loop["failed"]:
-                wanted[run.id] = {**_failed(old, run), **edited}
-        if not wanted and state.status == "completed":
+                targets[run.id] = {**_failed(old, run), **edited}
+        if not targets and state.status == "completed":
             remedy = "say where to begin again, with --from STEP (`from` in the API)"
             raise BadRedrive(f"the execution has completed, and no iteration of it failed: {remedy}")
-    _, tokens = lineage.after(wanted)
-    return [(lineage.runs[name], rerun) for name, rerun in wanted.items() if lineage.runs[name].token not in tokens]
+    _, tokens = lineage.after(targets)
+    return [(lineage.runs[name], rerun) for name, rerun in targets.items() if lineage.runs[name].token not in tokens]
 
 
 def _failed(old: Playbook, run: RunLineage) -> Rerun:
@@ -185,7 +185,7 @@ def _pages(tasks: Sequence[Task]) -> dict[str, str]:
     return {tasks[n].name: tasks[to].name for n, to in sorted(first.items()) if to < n}
 
 
-def _named(lineage: Lineage, new: Playbook, begin: From) -> list[RunLineage]:
+def _begin_runs(lineage: Lineage, new: Playbook, begin: From) -> list[RunLineage]:
     """Return the runs that `begin` names. Raises `BadRedrive`."""
     runs = lineage.last_of(begin.step)
     if not runs:
@@ -225,9 +225,9 @@ def _check_path(step: Step, runs: list[RunLineage], begin: From) -> None:
             raise BadRedrive(f"the loop of step {begin.step!r} has {total} iterations, 0 to {total - 1}; there is no {begin}")
 
 
-def _ask_for_one_step(asked: Redrive, reruns: Iterable[tuple[RunLineage, Any]]) -> None:
+def _ask_for_one_step(request: Redrive, reruns: Iterable[tuple[RunLineage, Any]]) -> None:
     steps = sorted({run.step for run, _ in reruns})
-    if asked.args and asked.begin is None and len(steps) != 1:
+    if request.args and request.begin is None and len(steps) != 1:
         raise BadRedrive(
             f"args are for one step, and {len(steps)} steps are run again ({', '.join(steps)}); name the step with --from"
         )
@@ -251,9 +251,9 @@ def _comes_back(token: TokenLineage, gone: set[str]) -> bool:
 
 
 def _token(
-    state: State, lineage: Lineage, epoch: int, run: RunLineage, rerun: Rerun | None, new: Playbook, asked: Redrive
+    state: State, lineage: Lineage, epoch: int, run: RunLineage, rerun: Rerun | None, new: Playbook, request: Redrive
 ) -> RestoredToken:
-    edited = asked.args if asked.begin is None or asked.begin.step == run.step else {}
+    edited = request.args if request.begin is None or request.begin.step == run.step else {}
     out = _put_back(state, epoch, lineage.tokens[run.token], edited)
     step = new.by_name.get(run.step)
     if step is not None and step.join is not None:

@@ -15,7 +15,7 @@ from typing import Any, Final, NoReturn
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.fold.control_stream import fold
 from noetl_core.engine.large_values import LargeValues, prefetched, too_much
-from noetl_core.engine.needs import AskedNeed, BoundaryNeed, Need, NeedValues, TooMuch, Unreadable, named
+from noetl_core.engine.needs import AskedNeed, BoundaryNeed, Need, NeedValues, TooMuch, Unreadable, without_reference
 from noetl_core.engine.records import ControlEvent, Event
 from noetl_core.engine.state import Run, State, StepState, trigger_seen
 from noetl_core.engine.warnings import blanks_of
@@ -101,16 +101,16 @@ class RoutingPass:
     def emit(self, kind: Callable[Keys, object], /, *_: Keys.args, **data: Keys.kwargs) -> None:
         """Record an event of payload type `kind` (`events.control`) and fold it; keys whose value is None are left out."""
         name = kind.__name__
-        given: Any = {k: v for k, v in data.items() if v is not None}
-        event: Any = Event(name, self.now, given)
+        payload: Any = {k: v for k, v in data.items() if v is not None}
+        event: Any = Event(name, self.now, payload)
         self.events.append(event)
         if name == "TokenEnqueued":
-            self.issued.append(given["token"])
-        elif name in ENDS_RUN and ends_run(name, given):
+            self.issued.append(payload["token"])
+        elif name in ENDS_RUN and ends_run(name, payload):
             self.ended = True
         fold(self.state, event, self.seq)
-        if self.state.limits and name in ENDS_RUN and ends_run(name, given):
-            held = self.state.limits.get(f"{self.state.execution_id}/{given['run']}")
+        if self.state.limits and name in ENDS_RUN and ends_run(name, payload):
+            held = self.state.limits.get(f"{self.state.execution_id}/{payload['run']}")
             if held is not None:
                 self.emit(limits.LimitReleased, holder=held.holder, key=held.key)
 
@@ -175,7 +175,7 @@ class RoutingPass:
 
     def prefetch(self, refs: Iterable[Mapping[str, Any]]) -> None:
         """Request values that are about to be read one after the other: together, because each request restarts the decision."""
-        needs = {named(need): need for need in map(prefetched, refs)}
+        needs = {without_reference(need): need for need in map(prefetched, refs)}
         missing = [need for name, need in needs.items() if name not in self.values]
         if missing:
             self._ask(missing[:MOST_AT_ONCE])

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from noetl_core.dsl.model import UNSET, Arc, Step
 from noetl_core.engine import ids
-from noetl_core.engine.reads import admissions_on_steps, result_needs, wanted_result
+from noetl_core.engine.reads import admissions_on_steps, result_needs, result_template
 from noetl_core.engine.routing.deadlines import run_limits
 from noetl_core.engine.routing.joins import fire_joins, held_by_join, round_of
 from noetl_core.engine.routing.limit_requests import ask_for_execution, ask_for_run, use_of
@@ -336,10 +336,10 @@ def _finish(p: RoutingPass) -> None:
         status = "cancelled"
     elif s.failure is not None:
         status = "failed"
-    elif (wanted := wanted_result(p.playbook, s)) is not UNSET:
-        p.require(result_needs(p.playbook, s, wanted))
+    elif (template := result_template(p.playbook, s)) is not UNSET:
+        p.require(result_needs(p.playbook, s, template))
         try:
-            result = {"value": render(wanted, p.scope({}), undefined_ok=True)}
+            result = {"value": render(template, p.scope({}), undefined_ok=True)}
         except TemplateError as wrong:
             p.fail(wrong.kind, f"executor.spec.result: {wrong}")
             status = "failed"

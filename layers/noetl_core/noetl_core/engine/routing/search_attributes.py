@@ -17,14 +17,14 @@ MAX_BYTES: Final = 128
 
 def record_search(p: RoutingPass) -> None:
     """Record the attributes if they differ from what is recorded. Raises `NeedValues`."""
-    wanted = p.playbook.executor.search
-    if not wanted or not p.evaluates or p.searched == p.state.ctx_version:
+    templates = p.playbook.executor.search
+    if not templates or not p.evaluates or p.searched == p.state.ctx_version:
         return
     p.searched = p.state.ctx_version
     earlier = dict(p.blanks)
     found: dict[str, Any] = {}
     left_out: dict[str, str] = {}
-    for name, template in wanted.items():
+    for name, template in templates.items():
         try:
             value = render(template, p.scope({}).lenient().unrecorded(), undefined_ok=True)
         except TemplateError as wrong:

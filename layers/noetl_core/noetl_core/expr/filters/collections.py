@@ -257,13 +257,13 @@ def map_(ev: Evaluation, value: Any, *args: Any, attribute: Any = None, default:
             raise TemplateError("map takes either a filter or attribute=")
         get = getter(ev, attribute, default)
         return _listed(ev, (get(item) for item in ev.each(value)))
-    run, rest = _named(args, FILTERS, "map", "filter")
+    run, rest = _lookup(args, FILTERS, "map", "filter")
     if default is not None:
         kwargs["default"] = default
     return _listed(ev, (run(ev, item, *rest, **kwargs) for item in ev.each(value)))
 
 
-def _named(args: tuple[Any, ...], known: dict[str, Any], user: str, what: str) -> tuple[Any, tuple[Any, ...]]:
+def _lookup(args: tuple[Any, ...], known: dict[str, Any], user: str, what: str) -> tuple[Any, tuple[Any, ...]]:
     if not args:
         raise TemplateError(f"{user} needs the name of a {what}")
     name, *rest = args
@@ -283,7 +283,7 @@ def _selected(ev: Evaluation, value: Any, args: tuple[Any, ...], user: str, *, b
             raise TemplateError(f"{user} needs an attribute")
         get, args = getter(ev, args[0]), args[1:]
     if args:
-        run, rest = _named(args, TESTS, user, "test")
+        run, rest = _lookup(args, TESTS, user, "test")
         return _listed(ev, (item for item in ev.each(value) if bool(run(ev, get(item), *rest)) is keep))
     return _listed(ev, (item for item in ev.each(value) if ev.truth(get(item)) is keep))
 

@@ -40,7 +40,7 @@ class Box:
     beside: float = 0.0
     middle: float = 0.0
     y: float = 0.0
-    wanted: float = 0.0
+    target: float = 0.0
     above: list[Box] = field(default_factory=list)
     below: list[Box] = field(default_factory=list)
 
@@ -121,10 +121,10 @@ class Layout:
                 for box in row:
                     near = box.above if down else box.below
                     if len(near) == 1:
-                        box.wanted = near[0].middle
+                        box.target = near[0].middle
                     else:
-                        box.wanted = sum([other.middle for other in near]) / len(near) if near else box.middle
-                row.sort(key=_wanted)
+                        box.target = sum([other.middle for other in near]) / len(near) if near else box.middle
+                row.sort(key=_target)
                 _pack(row)
         y = MARGIN
         for row in self._rows:
@@ -173,8 +173,8 @@ class Layout:
         return out
 
 
-def _wanted(box: Box) -> float:
-    return box.wanted
+def _target(box: Box) -> float:
+    return box.target
 
 
 def _pack(row: list[Box]) -> None:
@@ -182,8 +182,8 @@ def _pack(row: list[Box]) -> None:
     x, shift = float("-inf"), 0.0
     for box in row:
         half = box.width / 2
-        box.middle = middle = box.wanted if box.wanted - half > x else x + half
-        shift += middle - box.wanted
+        box.middle = middle = box.target if box.target - half > x else x + half
+        shift += middle - box.target
         x = middle + half + box.beside + GAP_X
     if shift:
         shift /= len(row)

@@ -96,10 +96,10 @@ class PlaybookCatalogContract:
 
     def test_registering_at_once_gives_each_content_its_version(self, catalog: PlaybookCatalog) -> None:
         with ThreadPoolExecutor(4) as pool:
-            given = list(pool.map(lambda n: catalog.register("etl/daily", f"sha256:{n}", f"{TEXT}{n}", START), range(8)))
-        assert sorted(v.version for v in given) == list(range(1, 9))
+            versions = list(pool.map(lambda n: catalog.register("etl/daily", f"sha256:{n}", f"{TEXT}{n}", START), range(8)))
+        assert sorted(v.version for v in versions) == list(range(1, 9))
         assert [v.version for v in catalog.versions("etl/daily")] == list(range(1, 9))
-        for version in given:
+        for version in versions:
             assert catalog.get("etl/daily", version.version) == version
             assert catalog.by_digest(version.digest).source == version.source
         assert [v.version for v in catalog.list("etl/daily")] == [8]
@@ -108,8 +108,10 @@ class PlaybookCatalogContract:
         for version in (1, 2):
             for_all = [catalog, other] * 4
             with ThreadPoolExecutor(4) as pool:
-                given = list(pool.map(lambda c, v=version: c.register("etl/daily", f"sha256:{v}", f"{TEXT}{v}", START), for_all))
-            assert {v.version for v in given} == {version}
+                versions = list(
+                    pool.map(lambda c, v=version: c.register("etl/daily", f"sha256:{v}", f"{TEXT}{v}", START), for_all)
+                )
+            assert {v.version for v in versions} == {version}
             assert [v.version for v in catalog.versions("etl/daily")] == list(range(1, version + 1))
 
     def test_the_latest_is_that_of_all_processes(self, catalog: PlaybookCatalog, other: PlaybookCatalog) -> None:
@@ -138,7 +140,7 @@ class PlaybookCatalogContract:
 
     def test_the_record_of_a_path_is_read_back(self, catalog: PlaybookCatalog) -> None:
         assert catalog.about("etl/daily") == PathRecord("etl/daily")
-        said = PathRecord(
+        record = PathRecord(
             "etl/daily",
             1,
             aliases={"prod": {1: 90, 12: 10}, "test": {12: 1}},
@@ -146,8 +148,8 @@ class PlaybookCatalogContract:
             deleted_at=START,
             changes=(PathChange(START + 1, "Ada", "prod: 1"), PathChange(START, "", "x")),
         )
-        catalog.put_about(said)
-        assert catalog.about("etl/daily") == said == catalog.about("etl/daily", fresh=False)
+        catalog.put_about(record)
+        assert catalog.about("etl/daily") == record == catalog.about("etl/daily", fresh=False)
         assert catalog.about("etl/dail") == PathRecord("etl/dail")
 
     def test_a_path_changes_from_one_revision_to_the_next(self, catalog: PlaybookCatalog) -> None:
@@ -182,7 +184,7 @@ class ExecutionIndexContract:
     """Give a fixture `index`: an empty index."""
 
     def test_a_head_is_read_back(self, index: ExecutionIndex) -> None:
-        said = head(
+        record = head(
             status="failed",
             finished_at=START + 99,
             error={"kind": "timeout", "message": "ü"},
@@ -190,9 +192,9 @@ class ExecutionIndexContract:
             expires_at=START // SECOND + 3600,
             labels={"env": "prod", "team": "ü"},
         )
-        index.put_head(said)
-        assert list(index.heads()) == [said]
-        assert index.head("7") == said
+        index.put_head(record)
+        assert list(index.heads()) == [record]
+        assert index.head("7") == record
         assert index.head("8") is None
 
     def test_a_newer_head_replaces_an_older_one_never_the_other_way(self, index: ExecutionIndex) -> None:

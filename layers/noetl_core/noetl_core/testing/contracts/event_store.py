@@ -37,7 +37,7 @@ class EventStoreContract:
     """Give a fixture `store`: an empty event store."""
 
     def test_an_appended_commit_is_read_back(self, store: EventStore) -> None:
-        said = commit(
+        record = commit(
             RUN,
             events=(
                 Event("StepStarted", START, {"step": "fetch", "as_of": 3, "worker": "w"}),
@@ -53,9 +53,9 @@ class EventStoreContract:
             expires_at=NOW_S + 3600,
             tally=Tally(4, 2, {"us": {"3": 2}, "errors": [{"kind": "http", "message": "ü", "count": 1, "first": [7]}]}),
         )
-        store.append(said)
-        assert list(store.read(RUN)) == [said]
-        assert store.last(RUN) == said
+        store.append(record)
+        assert list(store.read(RUN)) == [record]
+        assert store.last(RUN) == record
 
     @pytest.mark.parametrize("progress", [LoopProgress(0, 0, 0), LoopProgress(12, 900, 17, 1_000)])
     def test_the_progress_of_a_loop_is_read_back(self, store: EventStore, progress: LoopProgress) -> None:
@@ -136,13 +136,13 @@ class EventStoreContract:
         assert [c.seq for c in store.read(RUN)] == list(range(10))
 
     def test_a_large_commit_is_kept_whole(self, store: EventStore, large: str) -> None:
-        said = commit(RUN, events=(Event("TaskProcessed", START, {"outcome": {"result": large}}),))
-        store.append(said)
-        store.append(said)
-        assert list(store.read(RUN)) == [said]
+        record = commit(RUN, events=(Event("TaskProcessed", START, {"outcome": {"result": large}}),))
+        store.append(record)
+        store.append(record)
+        assert list(store.read(RUN)) == [record]
         with pytest.raises(Conflict) as refused:
-            store.append(replace(said, writer="bob"))
-        assert refused.value.existing == said
+            store.append(replace(record, writer="bob"))
+        assert refused.value.existing == record
 
     @pytest.fixture
     def large(self) -> str:
@@ -158,9 +158,9 @@ class EventStoreContract:
         assert list(store.read(RUN, after=99, limit=30)) == commits[100:130]
 
     def test_a_commit_of_a_thousand_tokens(self, store: EventStore) -> None:
-        said = commit(events=tuple(Event("TokenEnqueued", START, {"token": f"t{n}", "step": "s"}) for n in range(1000)))
-        store.append(said)
-        assert list(store.read(CONTROL)) == [said]
+        record = commit(events=tuple(Event("TokenEnqueued", START, {"token": f"t{n}", "step": "s"}) for n in range(1000)))
+        store.append(record)
+        assert list(store.read(CONTROL)) == [record]
 
     def test_there_is_no_snapshot_at_first(self, store: EventStore) -> None:
         assert store.load_snapshot("4242") is None
@@ -204,10 +204,10 @@ class EventStoreContract:
         assert store.load_snapshot("4242") == again
 
     def test_a_large_snapshot_is_kept_whole(self, store: EventStore, large: str) -> None:
-        small, said = Snapshot("4242", 10, 1, {"ctx": {}}), Snapshot("4242", 20, 1, {"ctx": {"n": large}})
+        small, big = Snapshot("4242", 10, 1, {"ctx": {}}), Snapshot("4242", 20, 1, {"ctx": {"n": large}})
         store.save_snapshot(small)
-        store.save_snapshot(said)
-        assert store.load_snapshot("4242") == said
+        store.save_snapshot(big)
+        assert store.load_snapshot("4242") == big
         assert store.load_snapshot("4242", upto=19) == small
 
 

@@ -15,7 +15,7 @@ def entry(revision: str = "r1", value: str = '"v"', key: str = "k", expires_at: 
     return Entry(key, value, revision, expires_at)
 
 
-def revision_told(values: KeyValues, written: Entry, expected: str, now: int = NOW) -> str | None:
+def conflict_revision(values: KeyValues, written: Entry, expected: str, now: int = NOW) -> str | None:
     """Return the revision that a refused write reports."""
     with pytest.raises(OtherRevision) as refused:
         values.put("b", written, now, expected)
@@ -44,21 +44,21 @@ class KeyValuesContract:
         assert values.get("b", "k", NOW + 9) is not None
         assert values.get("b", "k", NOW + 10) is None
         assert list(values.list("b", "", NOW + 10, 10)) == []
-        assert revision_told(values, entry("r2"), "r1", NOW + 10) is None
+        assert conflict_revision(values, entry("r2"), "r1", NOW + 10) is None
         values.put("b", entry("r3"), NOW + 10, "")
         found = values.get("b", "k", NOW + 10_000)
         assert found is not None and found.revision == "r3"
 
     def test_a_value_is_created_only_where_there_is_none(self, values: KeyValues) -> None:
         values.put("b", entry("r1"), NOW, "")
-        assert revision_told(values, entry("r2"), "") == "r1"
+        assert conflict_revision(values, entry("r2"), "") == "r1"
         assert values.get("b", "k", NOW) == entry("r1")
 
     def test_a_value_replaces_the_revision_that_its_writer_has_seen(self, values: KeyValues) -> None:
-        assert revision_told(values, entry("r1"), "r0") is None
+        assert conflict_revision(values, entry("r1"), "r0") is None
         values.put("b", entry("r1"), NOW)
         values.put("b", entry("r2"), NOW, "r1")
-        assert revision_told(values, entry("r3"), "r1") == "r2"
+        assert conflict_revision(values, entry("r3"), "r1") == "r2"
 
     @pytest.mark.parametrize("expected", ["", "r0", None])
     def test_a_repeated_write_of_the_same_revision_succeeds(self, values: KeyValues, expected: str | None) -> None:

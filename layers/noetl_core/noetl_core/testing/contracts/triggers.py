@@ -28,7 +28,7 @@ def record(revision: str = "r1", path: str = "team/flow", name: str = "nightly",
     )
 
 
-def told(triggers: TriggerStore, written: TriggerRecord, expected: str) -> str | None:
+def conflict_revision(triggers: TriggerStore, written: TriggerRecord, expected: str) -> str | None:
     """Return the stored revision that a refused write reports."""
     with pytest.raises(OtherRevision) as refused:
         triggers.put_trigger(written, expected)
@@ -58,10 +58,10 @@ class TriggerStoreContract:
         assert triggers.trigger("team/flow", "nightly") == changed
 
     def test_a_write_against_an_outdated_revision_is_refused(self, triggers: TriggerStore) -> None:
-        assert told(triggers, record("r2"), "r1") is None
+        assert conflict_revision(triggers, record("r2"), "r1") is None
         triggers.put_trigger(record(), "")
-        assert told(triggers, record("r2"), "") == "r1"
-        assert told(triggers, record("r2"), "r0") == "r1"
+        assert conflict_revision(triggers, record("r2"), "") == "r1"
+        assert conflict_revision(triggers, record("r2"), "r0") == "r1"
         assert triggers.trigger("team/flow", "nightly") == record()
 
     def test_a_repeated_identical_write_succeeds(self, triggers: TriggerStore) -> None:

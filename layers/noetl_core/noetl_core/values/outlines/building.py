@@ -54,8 +54,8 @@ class _OtherSpelling(Exception):
 
 def stored_form(root: Mapping[str, Any], checksum: str, size: int, version: int = VERSION) -> bytes | None:
     """Return an outline in its stored form; None if it is too large."""
-    told = {"v": version, "of": checksum, "size": size, "root": root}
-    body = _ENCODER.encode(told).encode()
+    outline = {"v": version, "of": checksum, "size": size, "root": root}
+    body = _ENCODER.encode(outline).encode()
     return body if len(body) <= MOST_OUTLINE_BYTES else None
 
 
@@ -140,10 +140,10 @@ class _Rest:
         """Take the next item alone."""
         self._many = 1
 
-    def take(self, size: int, wanted: int) -> None:
-        """Continue after the `size` bytes that were examined; examine about `wanted` bytes next."""
+    def take(self, size: int, target: int) -> None:
+        """Continue after the `size` bytes that were examined; examine about `target` bytes next."""
         del self._held[: self._many]
-        self._many = max(1, min(_GROWTH * self._many, self._many * wanted // max(size, 1)))
+        self._many = max(1, min(_GROWTH * self._many, self._many * target // max(size, 1)))
         self._fill()
 
 

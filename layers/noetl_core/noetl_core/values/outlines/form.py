@@ -199,20 +199,20 @@ def read_outline(ref: Mapping[str, Any], body: bytes) -> Container | None:
     if len(body) > MOST_OUTLINE_BYTES or checksum_of(body) != ref.get("outline"):
         return None
     try:
-        told = json.loads(body)
-        if told["v"] not in (VERSION, VERSION_OF_TEXT) or told["of"] != ref["checksum"] or told["size"] != ref["size"]:
+        outline = json.loads(body)
+        if outline["v"] not in (VERSION, VERSION_OF_TEXT) or outline["of"] != ref["checksum"] or outline["size"] != ref["size"]:
             return None
-        return _container(told["root"], 0, _whole_number(told["size"]), str(ref["key"]), DEPTH)
+        return _container(outline["root"], 0, _whole_number(outline["size"]), str(ref["key"]), DEPTH)
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         return None
 
 
-def _container(told: Mapping[str, Any], start: int, size: int, key: str, depth: int) -> Container:
-    kind, found = told["k"], told["b"]
+def _container(node: Mapping[str, Any], start: int, size: int, key: str, depth: int) -> Container:
+    kind, found = node["k"], node["b"]
     if kind not in ("list", "map", "lines") or not found or depth == 0 or (kind == "lines" and depth != DEPTH):
         raise ValueError("this is not a container")
-    if "o" in told:
-        inside, long = _whole_number(told["o"]), _whole_number(told["s"])
+    if "o" in node:
+        inside, long = _whole_number(node["o"]), _whole_number(node["s"])
         if inside + long > size:
             raise ValueError("a container is within its block")
         start, size = start + inside, long

@@ -85,16 +85,16 @@ class PagedPart(Part):
         return [found[number] if items is None else items for number, items in known.items()]
 
     def slice(self, part: slice) -> list[Any]:
-        wanted = range(len(self))[part]
-        numbers = sorted({self._page_at(at) for at in wanted})
+        indexes = range(len(self))[part]
+        numbers = sorted({self._page_at(at) for at in indexes})
         items: dict[int, Any] = {}
         for number, loaded in zip(numbers, self._loaded(numbers), strict=True):
             first, end = self._pages.firsts[number], self._pages.firsts[number + 1]
-            begin, stop = max(first, min(wanted)), min(end, max(wanted) + 1)
+            begin, stop = max(first, min(indexes)), min(end, max(indexes) + 1)
             within = slice(begin - first, stop - first)
             found = loaded.slice(within) if isinstance(loaded, Part) else loaded[within]
             items.update(zip(range(begin, stop), found, strict=True))
-        return [items[at] for at in wanted]
+        return [items[at] for at in indexes]
 
     def whole(self) -> Any:
         return self._source.whole()

@@ -95,18 +95,18 @@ class OutlinedPart(Part):
         return found[key] if self.kind is dict else found[key - span.indexes.start]
 
     def slice(self, part: slice) -> list[Any]:
-        wanted = range(len(self))[part]
-        if not wanted:
+        indexes = range(len(self))[part]
+        if not indexes:
             return []
-        ends = sorted((self._container.block_at(wanted[0]), self._container.block_at(wanted[-1])))
+        ends = sorted((self._container.block_at(indexes[0]), self._container.block_at(indexes[-1])))
         blocks = range(ends[0], ends[1] + 1)
         spans = [self._container.span(blocks.start, blocks.stop)]
-        if len(wanted) < len(blocks):
-            spans = [self._container.span(at, at + 1) for at in sorted({self._container.block_at(at) for at in wanted})]
+        if len(indexes) < len(blocks):
+            spans = [self._container.span(at, at + 1) for at in sorted({self._container.block_at(at) for at in indexes})]
         items: dict[int, Any] = {}
         for span, found in zip(spans, self._source.load(spans, self._path), strict=True):
             items.update(zip(span.indexes, found, strict=True))
-        return [items[at] for at in wanted]
+        return [items[at] for at in indexes]
 
     def keys(self) -> KeysView[str]:
         return self._container.places.keys()

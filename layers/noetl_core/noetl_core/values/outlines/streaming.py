@@ -183,15 +183,15 @@ class JsonOutline:
             self._close(into, place)
         if not into.blocks:
             raise _NoOutline
-        told: dict[str, Any] = {"k": "map" if into.is_map else "list", "s": place + 1 - into.start, "b": into.blocks}
+        node: dict[str, Any] = {"k": "map" if into.is_map else "list", "s": place + 1 - into.start, "b": into.blocks}
         if len(self._open) > 1:
             self._open.pop()
             outer = self._open[-1]
-            outer.inner = {**told, "o": into.start - outer.at}
+            outer.inner = {**node, "o": into.start - outer.at}
             return partial(self._after, outer, place + 1)
         into.at = place + 1
         self._nothing_but_space(place + 1)
-        self._root = {**told, "o": into.start}
+        self._root = {**node, "o": into.start}
         return None
 
     def _key(self, into: _Open, place: int) -> tuple[str, int]:

@@ -14,7 +14,7 @@ from noetl_core.control.core import Control
 from noetl_core.engine.records import StreamId
 from noetl_core.engine.state import State
 from noetl_core.events.event import AnyEvent
-from noetl_core.log.concurrent_reads import at_once
+from noetl_core.log.concurrent_reads import read_concurrently
 from noetl_core.ports import CorruptLog, Head, NewerLog
 from noetl_core.values.frozen import frozen
 from noetl_core.values.instants import to_rfc3339
@@ -48,7 +48,7 @@ def doing(control: Control, heads: Sequence[Head], most: int | None = None) -> d
     """
     most = STATES_READ if most is None else most
     running = [head for head in heads if head.status == "running"]
-    looked = list(at_once(lambda head: _looked_at(control, head), running[:most]))
+    looked = list(read_concurrently(lambda head: _looked_at(control, head), running[:most]))
     states = {state.execution_id: state for state, _ in looked if state is not None}
     limits = awaited_by(control, states)
     found = dict.fromkeys((head.execution_id for head in running), Doing("running"))

@@ -18,7 +18,7 @@ from noetl_core.engine.warnings import warnings_of
 from noetl_core.engine.workload import workload_of
 from noetl_core.events.shapes import Wait
 from noetl_core.expr import is_reference
-from noetl_core.log.concurrent_reads import at_once
+from noetl_core.log.concurrent_reads import read_concurrently
 from noetl_core.log.stored_values import Values
 from noetl_core.ports import CorruptLog, Head, NotFound, PlaybookVersion
 from noetl_core.values.instants import to_rfc3339
@@ -162,7 +162,7 @@ def _steps(state: State, values: Values) -> dict[str, dict[str, Any]]:
         if run.parent is None:
             open_runs.setdefault(run.step, []).append(run)
     ended = [name for name, step in state.steps.items() if step.status == "ok"]
-    results = dict(zip(ended, at_once(values.at, [state.steps[name].at for name in ended]), strict=True))
+    results = dict(zip(ended, read_concurrently(values.at, [state.steps[name].at for name in ended]), strict=True))
     return {name: _step(step, open_runs.get(name, []), results.get(name)) for name, step in state.steps.items()}
 
 

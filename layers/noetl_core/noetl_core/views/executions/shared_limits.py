@@ -9,7 +9,7 @@ from noetl_core.control.core import Control
 from noetl_core.engine.limits.rates import USED
 from noetl_core.engine.routing.limit_requests import execution_of
 from noetl_core.engine.state import LimitUse, State
-from noetl_core.log.concurrent_reads import at_once
+from noetl_core.log.concurrent_reads import read_concurrently
 from noetl_core.ports import LimitRecord, LimitWaiter
 from noetl_core.values.instants import SECOND, to_rfc3339
 
@@ -90,7 +90,7 @@ def awaited_by(control: Control, states: Mapping[str, State]) -> dict[str, list[
     if control.limits is None:
         return {}
     keys = list(dict.fromkeys(use.key for uses_of_one in uses.values() for use in uses_of_one))
-    records = dict(zip(keys, at_once(control.limits.places.read, keys), strict=True))
+    records = dict(zip(keys, read_concurrently(control.limits.places.read, keys), strict=True))
     return {x: [_awaited(records[use.key], use) for use in uses_of_one] for x, uses_of_one in uses.items() if uses_of_one}
 
 
@@ -100,7 +100,8 @@ def waiting_executions(control: Control) -> set[str]:
         return set()
     places = control.limits.places
     keys = [record.key for record in places.records(control.clock.now()) if record.waiting]
-    waiters: Sequence[LimitWaiter] = [w for some in at_once(lambda key: places.waiters(key, COUNTED), keys) for w in some]
+    groups: Iterator[Sequence[LimitWaiter]] = read_concurrently(lambda key: places.waiters(key, COUNTED), keys)
+    waiters = [waiter for group in groups for waiter in group]
     return {execution_of(waiter.holder) for waiter in waiters if "/" not in waiter.holder}
 
 

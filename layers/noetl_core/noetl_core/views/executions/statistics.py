@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from noetl_core.control.core import Control
 from noetl_core.engine.statuses import LISTED_STATUSES, STATUSES, TERMINAL
-from noetl_core.log.concurrent_reads import at_once
+from noetl_core.log.concurrent_reads import read_concurrently
 from noetl_core.ports import Head
 from noetl_core.values.instants import SECOND, to_rfc3339
 from noetl_core.views.executions import labels
@@ -46,7 +46,7 @@ def stats(
     def matching(heads: Sequence[Head]) -> Sequence[Head]:
         return [head for head in heads if labels.has(head.labels, wanted or {})]
 
-    counted = dict(zip(kinds, at_once(of, kinds), strict=True))
+    counted = dict(zip(kinds, read_concurrently(of, kinds), strict=True))
     by_status = {status: matching(heads) for status, heads in counted.items()}
     running = by_status.get("running", ())
     activities = doing(control, running)

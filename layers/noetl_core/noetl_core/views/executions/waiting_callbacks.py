@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from noetl_core.control.callbacks import Reply, answer, callback_waits, heartbeat, shown_wait, token_for
 from noetl_core.control.core import Control
-from noetl_core.log.concurrent_reads import at_once
+from noetl_core.log.concurrent_reads import read_concurrently
 from noetl_core.ports import CorruptLog, Head, NewerLog, NotFound
 from noetl_core.values.instants import to_rfc3339
 from noetl_core.views.executions import executions
@@ -41,7 +41,7 @@ def waiting_callbacks(
     heads = control.index.heads("running", path, limit=looked_at, before=None if cursor is None else before(cursor, key()))
     found: list[dict[str, Any]] = []
     last: Head | None = None
-    for head, waits in zip(heads, at_once(lambda head: _of(control, head), heads), strict=True):
+    for head, waits in zip(heads, read_concurrently(lambda head: _of(control, head), heads), strict=True):
         found += waits
         if len(found) >= limit:
             last = head

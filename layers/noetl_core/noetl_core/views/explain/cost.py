@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 from noetl_core.control.core import Control
 from noetl_core.engine.records import Commit, StreamId
 from noetl_core.engine.state import State
-from noetl_core.log.concurrent_reads import at_once
+from noetl_core.log.concurrent_reads import read_concurrently
 from noetl_core.log.history import counted
 from noetl_core.values.frozen import frozen
 from noetl_core.views.executions import executions
@@ -118,7 +118,7 @@ class Sampled:
         stream = StreamId(self._state.execution_id)
         found: dict[str, Units] = {}
         parts = parts_of(self._state.seq + 1, PARTS)
-        for part, commits in zip(parts, at_once(lambda part: self._read(stream, part), parts), strict=True):
+        for part, commits in zip(parts, read_concurrently(lambda part: self._read(stream, part), parts), strict=True):
             self._meter(found, part, commits)
             for event in (event for commit in commits for event in commit.events):
                 if event.name == "BoundaryRouted":
@@ -136,7 +136,7 @@ class Sampled:
                 taken[step] = taken.get(step, 0) + 1
                 metered[step] = metered.get(step, 0) + length
                 chosen += [(StreamId(self._state.execution_id, run), part) for part in parts_of(length, RUN_PARTS)]
-        for (_, part), commits in zip(chosen, at_once(lambda each: self._read(*each), chosen), strict=True):
+        for (_, part), commits in zip(chosen, read_concurrently(lambda each: self._read(*each), chosen), strict=True):
             self._meter(found, part, commits)
         return found, metered
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from noetl_core.control.core import Control
 from noetl_core.engine.state import State
-from noetl_core.log.concurrent_reads import at_once
+from noetl_core.log.concurrent_reads import read_concurrently
 from noetl_core.log.stored_values import Values
 from noetl_core.observe.account import Moment, RunAccount
 from noetl_core.observe.diff import Side, Totals, apart, counted, durations, totals_of
@@ -79,7 +79,8 @@ def _side(control: Control, state: State, counts: dict[str, int], runs: Numbered
     values = Values(control.store, control.results, state.execution_id)
     every = [run for of_step in runs.values() for run in of_step.values()]
     ended = [run for run in every if run.status == "ok" and run.boundary is not None]
-    results = dict(zip((r.id for r in ended), at_once(values.at, [r.boundary["at"] for r in ended if r.boundary]), strict=True))
+    contents = read_concurrently(values.at, [r.boundary["at"] for r in ended if r.boundary])
+    results = dict(zip((r.id for r in ended), contents, strict=True))
     status = executions.status_of(state)
     failure: Any = state.failure or {}
     facts = {

@@ -14,7 +14,7 @@ from noetl_core.engine.records import StreamId
 from noetl_core.engine.state import State
 from noetl_core.engine.statuses import TERMINAL
 from noetl_core.expr import is_reference
-from noetl_core.log.concurrent_reads import at_once
+from noetl_core.log.concurrent_reads import read_concurrently
 from noetl_core.log.load_budgets import LoadLimitExceeded
 from noetl_core.log.stored_values import Values
 from noetl_core.ports import CorruptLog, Head, NewerLog, NotFound
@@ -81,7 +81,7 @@ def past_answers(control: Control, execution_id: str, wait_id: str, most: int = 
             break
         some = ended[first : min(first + READ_AT_ONCE, most)]
         read += len(some)
-        for answers, outcome in at_once(lambda head: _past(control, question, head), some):
+        for answers, outcome in read_concurrently(lambda head: _past(control, question, head), some):
             for answer in answers:
                 led_to.setdefault(answer, []).append(outcome)
     return {

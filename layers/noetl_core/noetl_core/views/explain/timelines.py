@@ -13,7 +13,7 @@ from noetl_core.api.refused import BadRequest
 from noetl_core.control.core import Control
 from noetl_core.engine.records import Commit, StreamId, envelopes_of
 from noetl_core.engine.state import State
-from noetl_core.log.concurrent_reads import at_once
+from noetl_core.log.concurrent_reads import read_concurrently
 from noetl_core.log.history import commits_of, counted
 from noetl_core.values.instants import SECOND, from_text, in_microseconds, to_rfc3339
 from noetl_core.values.request_bounds import MAX_RUNS
@@ -139,7 +139,7 @@ def _read_rows(control: Control, state: State, first: int | None, last: int | No
 def _begin_earlier(control: Control, execution_id: str, found: Rows) -> None:
     """Set the start of runs of which only the end was read to the start of their streams."""
     runs = list(found.begun_earlier)
-    first = at_once(lambda run: control.recent.read(StreamId(execution_id, run), limit=1), runs)
+    first = read_concurrently(lambda run: control.recent.read(StreamId(execution_id, run), limit=1), runs)
     for run, commits in zip(runs, first, strict=True):
         found.begun_earlier[run].began = commits[0].ts if commits else found.begun_earlier[run].began
 
@@ -178,7 +178,7 @@ def _detail(control: Control, execution_id: str, line: Timeline, chosen: list[Ro
     for place in range(0, len(short), STREAMS):
         if line.full:
             return
-        for stream in at_once(stream_of, short[place : place + STREAMS]):
+        for stream in read_concurrently(stream_of, short[place : place + STREAMS]):
             line.observe(stream)
 
 

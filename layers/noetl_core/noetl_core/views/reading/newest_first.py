@@ -11,7 +11,7 @@ from noetl_core.control.core import Control
 from noetl_core.engine.records import Commit, StreamId
 from noetl_core.engine.state import State
 from noetl_core.events.event import closes_run, opens_run
-from noetl_core.log.concurrent_reads import at_once
+from noetl_core.log.concurrent_reads import read_concurrently
 from noetl_core.log.history import commits_of
 from noetl_core.ports import CommitReader, EventStore
 from noetl_core.views.reading.cursor import EventPlace, Position, StreamPosition
@@ -25,7 +25,7 @@ FIRST, PAGE = 2, 32
 def ends_of(store: EventStore, state: State, runs: Sequence[str] | None = None) -> dict[str, Commit]:
     """Return the newest commit of each open run that has one; with `runs`, of these only."""
     runs = list(state.runs) if runs is None else runs
-    found = at_once(lambda run: store.last(StreamId(state.execution_id, run)), runs)
+    found = read_concurrently(lambda run: store.last(StreamId(state.execution_id, run)), runs)
     return {run: last for run, last in zip(runs, found, strict=True) if last is not None}
 
 

@@ -13,7 +13,7 @@ from cachetools import LRUCache
 from noetl_core.expr import TemplateError
 from noetl_core.expr.errors import LimitExceeded
 from noetl_core.expr.references import Path
-from noetl_core.log.concurrent_reads import at_once
+from noetl_core.log.concurrent_reads import read_concurrently
 from noetl_core.log.stored_values import Values
 from noetl_core.ports import NotFound, ResultStore
 from noetl_core.values.outlines import Container, OutlinedPart, Page, PagedPart, Pages, Part, Span
@@ -75,7 +75,7 @@ class LargeValues:
                 value = value[key]
             return [span.of(value) for span in spans]
         with template_errors(name[0]):
-            found = dict(zip(missing, at_once(self._read, missing), strict=True))
+            found = dict(zip(missing, read_concurrently(self._read, missing), strict=True))
         self._keep(name, {**found, **kept})
         return [found[span] if span in found else kept[span] for span in spans]
 

@@ -70,7 +70,7 @@ class RatePermits:
             now = self._activation.clock.now()
             if self._reserved_until.get(key, 0) > now:
                 continue
-            some, rest = asking[: pace.at_once], asking[pace.at_once :]
+            some, rest = asking[: pace.max_reservation], asking[pace.max_reservation :]
             self._asking[key, pace] = rest
             if not rest:
                 del self._asking[key, pace]

@@ -117,7 +117,7 @@ KINDS: Final[dict[str, KindSpec]] = {
         required=(words("code script"),),
         exclusive=(words("code script"),),
         script="code",
-        inside=lambda given: not given.get("network") and "script" not in given,
+        inside=lambda values: not values.get("network") and "script" not in values,
         fails=words("python"),
     ),
     "shell": KindSpec(

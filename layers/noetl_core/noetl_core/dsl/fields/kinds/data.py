@@ -153,11 +153,11 @@ TARGET: Final = Block(
 )  # fmt: skip
 
 
-def _in_memory(given: Mapping[str, Any]) -> bool:
+def _in_memory(values: Mapping[str, Any]) -> bool:
     """Return whether a task of kind `duckdb` reads neither files in S3 nor another database."""
-    sources = given.get("sources")
+    sources = values.get("sources")
     texts = sources.values() if isinstance(sources, Mapping) else ()
-    return not any(given.get(name) for name in ("auth", "attach", "script")) and not any(isinstance(t, str) for t in texts)
+    return not any(values.get(name) for name in ("auth", "attach", "script")) and not any(isinstance(t, str) for t in texts)
 
 
 KINDS: Final[dict[str, KindSpec]] = {

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from noetl_core.api.shapes.why import Fact
 
 
-def with_loop(fact: Fact, run: RunAccount) -> Question:
+def loop_progress(fact: Fact, run: RunAccount) -> Question:
     """Add how many iterations of an open run have ended."""
 
     def ask(p: RoutingPass) -> None:
@@ -29,7 +29,7 @@ def with_loop(fact: Fact, run: RunAccount) -> Question:
     return ask
 
 
-def lacking(fact: Fact, step: Step) -> Question:
+def join_progress(fact: Fact, step: Step) -> Question:
     """Add the tokens that a join still waits for, and those that may still reach it."""
 
     def ask(p: RoutingPass) -> None:
@@ -51,13 +51,13 @@ def lacking(fact: Fact, step: Step) -> Question:
     return ask
 
 
-def awaited(state: State, step: str) -> LimitUse | None:
+def limit_wait(state: State, step: str) -> LimitUse | None:
     """Return the place in a limit that the execution, or else a token of this step, waits for."""
     waits = [use for use in state.limits.values() if not use.held and use.step in (None, step)]
     return min(waits, key=lambda use: (use.step is not None, use.asked_at), default=None)
 
 
-def keeps(state: State) -> str:
+def standstill(state: State) -> str:
     """Return the reasons why the tokens of an execution do not move."""
     if state.status in ("paused", "cancelling"):
         return f"the execution is {state.status}"
