@@ -20,11 +20,11 @@ def action_of(call: ToolCall) -> str:
     action = known.actions.get(word)
     if action is None:
         raise BadInput(f"`action` is one of {', '.join(known.actions)}, not {word[:60]!r}")
-    given = {name for name, value in call.inputs.items() if value is not None or name in ("data", "value")}
+    names = {name for name, value in call.inputs.items() if value is not None or name in ("data", "value")}
     for group in action.needs:
-        if not group & given:
+        if not group & names:
             raise BadInput(f"{word} needs {' or '.join(f'`{name}`' for name in sorted(group))}")
-    for name in sorted(known.of_actions & given - action.inputs):
+    for name in sorted(known.of_actions & names - action.inputs):
         raise BadInput(f"{word} does not take `{name}`: it takes {', '.join(sorted(action.inputs))}")
     return word
 

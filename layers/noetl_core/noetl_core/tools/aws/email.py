@@ -99,12 +99,12 @@ def _message(call: ToolCall) -> dict[str, Any]:
     }
 
 
-def _attachment(given: Any) -> dict[str, Any]:
-    if not isinstance(given, Mapping) or not {"name", "data"} <= set(given) <= _OF_ATTACHMENT:
+def _attachment(file: Any) -> dict[str, Any]:
+    if not isinstance(file, Mapping) or not {"name", "data"} <= set(file) <= _OF_ATTACHMENT:
         raise BadInput(
-            f"an attachment is a mapping with `name` and `data`, and optionally `format` and `content_type`, not {given!r:.80}"
+            f"an attachment is a mapping with `name` and `data`, and optionally `format` and `content_type`, not {file!r:.80}"
         )
-    name, content_type = given["name"], given.get("content_type")
+    name, content_type = file["name"], file.get("content_type")
     if not isinstance(name, str) or not name.isprintable() or not name or "/" in name or "\\" in name:
         raise BadInput(f"`name` of an attachment must be the name of a file, not {name!r:.80}")
     if content_type is not None and not (isinstance(content_type, str) and content_type.isprintable()):
@@ -113,7 +113,7 @@ def _attachment(given: Any) -> dict[str, Any]:
         "FileName": name,
         "ContentType": content_type or mimetypes.guess_type(name)[0] or "application/octet-stream",
         "ContentDisposition": "ATTACHMENT",
-        "RawContent": _content(name, given["data"], given.get("format")),
+        "RawContent": _content(name, file["data"], file.get("format")),
     }
 
 

@@ -41,7 +41,7 @@ class EventBridgeTool:
         bus = optional_text(call, "bus") or DEFAULT
         name = bus_name(bus)
         rights.check(EVENT_BUSES, name)
-        entries = [_entry(call, bus, detail) for detail in messages.given(call, "detail", "details")]
+        entries = [_entry(call, bus, detail) for detail in messages.values(call, "detail", "details")]
         batches = messages.batches(call.kind, entries, _size, MAX_BYTES)
         sent: list[str] = []
         stop = stopper(call)

@@ -16,7 +16,7 @@ AT_ONCE: Final = 10
 Entry = dict[str, Any]
 
 
-def given(call: ToolCall, one: str, several: str) -> list[Any]:
+def values(call: ToolCall, one: str, several: str) -> list[Any]:
     """Return the values to send: the list in the input `several`, else the value of `one`. Raises `BadInput`."""
     listed = call.inputs.get(several)
     if listed is None:

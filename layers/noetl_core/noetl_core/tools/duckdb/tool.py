@@ -166,9 +166,9 @@ def _fetched(connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[Any, ...]]
 
 def _refuse_unasked(todo: Sequence[sql.Statement], asked: set[str]) -> None:
     """Refuse a parameter that no statement uses: it is probably misspelt."""
-    given = {str(name) for statement in todo if isinstance(statement.params, Mapping) for name in statement.params}
-    if given - asked:
-        raise BadInput(f"`params` has {', '.join(sorted(given - asked))}, which no command uses: write $name in the command")
+    names = {str(name) for statement in todo if isinstance(statement.params, Mapping) for name in statement.params}
+    if names - asked:
+        raise BadInput(f"`params` has {', '.join(sorted(names - asked))}, which no command uses: write $name in the command")
 
 
 def _config(call: ToolCall, folder: Path) -> dict[str, Any]:

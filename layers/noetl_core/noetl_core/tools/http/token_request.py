@@ -64,12 +64,12 @@ def _explained(error: ErrorInfo, grant: Grant) -> ErrorInfo:
     except (ValueError, RecursionError):
         body = None
     body = body if isinstance(body, dict) else {}
-    said = ": ".join(str(body[name])[:300] for name in ("error", "error_description") if isinstance(body.get(name), str))
+    reason = ": ".join(str(body[name])[:300] for name in ("error", "error_description") if isinstance(body.get(name), str))
     failure = error.message
     if isinstance(error.code, int):
         failure = f"{failure.partition(': HTTP ')[0]}: HTTP {error.code}"  # without the reason that any field of the body gives
-    message = f"no access token: {failure}{f' ({said})' if said else ''}"
-    shown = {"status": error.code, "error": said} if isinstance(error.code, int) else None
+    message = f"no access token: {failure}{f' ({reason})' if reason else ''}"
+    shown = {"status": error.code, "error": reason} if isinstance(error.code, int) else None
     if error.code in (400, 401, 403):
         return ErrorInfo("auth", message, False, error.code, shown)
     return ErrorInfo(error.kind, message, error.retryable, error.code, shown)

@@ -111,8 +111,8 @@ class Connection:
                 return found
             if left < 0:
                 break
-        said = f"mcp: the list of tools goes beyond {MAX_PAGES} pages, or `spec.max_response_bytes`"
-        raise ToolFailed(Outcome.failed("limit", said, retryable=False))
+        message = f"mcp: the list of tools goes beyond {MAX_PAGES} pages, or `spec.max_response_bytes`"
+        raise ToolFailed(Outcome.failed("limit", message, retryable=False))
 
     async def _initialize(self) -> Reply | None:
         """Begin a session, if the server gives one; return the reply that refuses it."""
@@ -199,12 +199,12 @@ class Connection:
             self._call.log(f"{str(params.get('level'))[:16]}: {text[:LINE]}")
 
     @staticmethod
-    def _check(said: Any, known: tuple[str, ...]) -> None:
+    def _check(versions: Any, known: tuple[str, ...]) -> None:
         """Raise unless the server speaks one of the revisions `known`."""
-        theirs = [str(one)[:32] for one in said[:10]] if isinstance(said, list) else []
+        theirs = [str(one)[:32] for one in versions[:10]] if isinstance(versions, list) else []
         if not set(theirs) & set(known):
-            told = f"mcp: the server speaks revision {', '.join(theirs) or '(none)'} of the protocol, and this kind {known[0]}"
-            raise ToolFailed(Outcome.failed("unsupported", told, retryable=False))
+            message = f"mcp: the server speaks revision {', '.join(theirs) or '(none)'} of the protocol, and this kind {known[0]}"
+            raise ToolFailed(Outcome.failed("unsupported", message, retryable=False))
 
 
 def _raised(reply: Reply) -> ToolFailed:

@@ -54,9 +54,9 @@ def ending_form(name: str) -> str | None:
 
 def form_of(name: str, content_type: str) -> str:
     """Return the format of an object by the extension of its name, otherwise by its content type."""
-    said = content_type.partition(";")[0].strip().lower()
-    known = ending_form(name) or _OF_TYPE.get(said)
-    return known or ("text" if said.startswith("text/") else "json" if said.endswith("+json") else "binary")
+    media_type = content_type.partition(";")[0].strip().lower()
+    known = ending_form(name) or _OF_TYPE.get(media_type)
+    return known or ("text" if media_type.startswith("text/") else "json" if media_type.endswith("+json") else "binary")
 
 
 def body_of(call: ToolCall, name: str, form: str) -> Body:

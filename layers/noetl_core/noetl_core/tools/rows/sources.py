@@ -36,11 +36,11 @@ class Part:
     form: str = "json"
 
 
-def parts_of(given: Any, call: ToolCall, name: str, form: str | None = None) -> list[Part]:
+def parts_of(source: Any, call: ToolCall, name: str, form: str | None = None) -> list[Part]:
     """Return the parts of a source, in order; `form` is the format that the author named. Raises `BadInput`."""
     found: list[Part] = []
     loose: list[Row] = []
-    for item in given if isinstance(given, list) else [given]:
+    for item in source if isinstance(source, list) else [source]:
         if call.references is not None and call.references.owns(item):
             if loose:
                 found.append(Part(rows=loose))
