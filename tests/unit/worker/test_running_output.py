@@ -112,7 +112,7 @@ def test_no_output_is_kept_without_a_place_to_show_it() -> None:
     log("one")
     held.show_output()
     held.hide_output()
-    assert started.log is None and held._shown == {}
+    assert started.log is None and held._published_sizes == {}
 
 
 def some(text: str = "one\n") -> RunningTask:
