@@ -27,11 +27,11 @@ def not_started(failures: list[Mapping[str, Any]]) -> Outcome:
     """Return the outcome where ECS started nothing, and says why."""
     first: Mapping[str, Any] = failures[0] if failures else {}
     reason = str(first.get("reason") or "no reason given")
-    told = f"container: ECS started nothing: {reason}" + (f" ({first['detail']})" if first.get("detail") else "")
+    message = f"container: ECS started nothing: {reason}" + (f" ({first['detail']})" if first.get("detail") else "")
     if _CAPACITY.search(reason):
-        return Outcome.failed("server_error", told, retryable=True, code=reason)
+        return Outcome.failed("server_error", message, retryable=True, code=reason)
     kind: ErrorKind = "not_found" if reason in ("MISSING", "INACTIVE") else "client_error"
-    return Outcome.failed(kind, told, retryable=False, code=reason)
+    return Outcome.failed(kind, message, retryable=False, code=reason)
 
 
 def outcome_of(task: Mapping[str, Any], container: str | None) -> Outcome:

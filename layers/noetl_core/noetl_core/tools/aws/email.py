@@ -41,16 +41,16 @@ class EmailTool:
         if not recipients:
             raise BadInput("a mail needs recipients in `to`, `cc` or `bcc`")
         if len(recipients) > MAX_RECIPIENTS:
-            told = f"email: {len(recipients)} recipients, and SES takes at most {MAX_RECIPIENTS} for one mail"
-            return Outcome.failed("limit", told, retryable=False)
+            reason = f"email: {len(recipients)} recipients, and SES takes at most {MAX_RECIPIENTS} for one mail"
+            return Outcome.failed("limit", reason, retryable=False)
         rights.check(SENDERS, address)
         message = _message(call)
         size = _size(message)
         if size > MAX_BYTES:
-            told = (
+            reason = (
                 f"email: texts and attachments have {size:,} bytes, the limit is {MAX_BYTES:,}: send a link (s3, action presign)"
             )
-            return Outcome.failed("limit", told, retryable=False)
+            return Outcome.failed("limit", reason, retryable=False)
         with errors_of(call.kind, SENDERS, address):
             answer = client("sesv2", optional_text(call, "region"), ANSWER_S).send_email(
                 FromEmailAddress=sender,

@@ -91,6 +91,6 @@ def _put(kind: str, answers: Sequence[Mapping[str, Any]], before: int, of: int) 
     for number, one in enumerate(answers, before):
         if "ErrorCode" in one:
             code = str(one["ErrorCode"])
-            told = f"event {number} was not put: {one.get('ErrorMessage') or code}"
-            raise messages.refused(kind, told, code, FAILURES.get(code, "client_error"), before + len(sent), of)
+            message = f"event {number} was not put: {one.get('ErrorMessage') or code}"
+            raise messages.refused(kind, message, code, FAILURES.get(code, "client_error"), before + len(sent), of)
     return sent

@@ -168,10 +168,10 @@ def _delete(call: ToolCall) -> dict[str, Any]:
     version = optional_text(call, "version_id")
     if version is not None and len(keys) != 1:
         raise BadInput("`version_id` needs one `key`")
-    wanted = [{"Key": key, **({"VersionId": version} if version else {})} for key in keys]
+    objects = [{"Key": key, **({"VersionId": version} if version else {})} for key in keys]
     with errors_of(call.kind, BUCKETS, bucket):
-        for start in range(0, len(wanted), DELETED_AT_ONCE):
-            part = {"Objects": wanted[start : start + DELETED_AT_ONCE], "Quiet": True}
+        for start in range(0, len(objects), DELETED_AT_ONCE):
+            part = {"Objects": objects[start : start + DELETED_AT_ONCE], "Quiet": True}
             refused = _client(call).delete_objects(Bucket=bucket, Delete=part).get("Errors", [])
             if refused:  # an error of one key is handled like an error of the request
                 code, message, key = (refused[0].get(name, "") for name in ("Code", "Message", "Key"))

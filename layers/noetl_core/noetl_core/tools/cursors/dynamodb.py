@@ -60,7 +60,7 @@ class DynamoDBCursor:
                 raise BadInput(f"`cursor.{name}` must be a mapping of attributes to values, or the word delete")
 
     def claim(self, ids: ClaimIds, limit: int, lease_s: float) -> Inputs:
-        return {**self._asked("claim", ids), "limit": limit, "lease_s": lease_s}
+        return {**self._inputs("claim", ids), "limit": limit, "lease_s": lease_s}
 
     def claimed(self, result: Any) -> Claimed:
         return Claimed([Row(key, item) for key, item in result["items"]], json.dumps(result["keys"], ensure_ascii=False))
@@ -68,7 +68,7 @@ class DynamoDBCursor:
     def renew(self, ids: ClaimIds, rows: Sequence[Row], key_type: str | None, lease_s: float) -> Sequence[Inputs]:
         if not rows:
             return []
-        return [{**self._asked("renew", ids), "keys": _keys(key_type), "rows": [row.key for row in rows], "lease_s": lease_s}]
+        return [{**self._inputs("renew", ids), "keys": _keys(key_type), "rows": [row.key for row in rows], "lease_s": lease_s}]
 
     def held(self, result: Any, rows: Sequence[Row]) -> Collection[str]:
         return frozenset(result)
@@ -78,9 +78,9 @@ class DynamoDBCursor:
             what: [row.key for row in rows]
             for what, rows in (("done", settlement.done), ("failed", settlement.failed), ("released", settlement.released))
         }
-        return [{**self._asked("settle", ids), "keys": _keys(key_type), "rows": rows, "lease_s": 0}]
+        return [{**self._inputs("settle", ids), "keys": _keys(key_type), "rows": rows, "lease_s": 0}]
 
-    def _asked(self, action: str, ids: ClaimIds) -> dict[str, Any]:
+    def _inputs(self, action: str, ids: ClaimIds) -> dict[str, Any]:
         return {**self._table, "action": action, "claim": ids.claim, "failed_id": ids.failed}
 
 
@@ -131,8 +131,8 @@ class DynamoDBCalls:
         requests = Requests(inputs, bound, self._now())
         items: list[Any] = []
         again = False
-        asked = {**requests.query(schema), "Limit": max(PAGE, 2 * inputs["limit"])}
-        for page in dynamodb.get_paginator("query" if inputs.get("where") else "scan").paginate(**asked):
+        query = {**requests.query(schema), "Limit": max(PAGE, 2 * inputs["limit"])}
+        for page in dynamodb.get_paginator("query" if inputs.get("where") else "scan").paginate(**query):
             stop()
             found = page["Items"]
             held = [item for item in found if item.get(inputs["by"], {}).get("S") == inputs["claim"]]

@@ -75,8 +75,10 @@ def check(inputs: Mapping[str, Any], schema: Schema, names: Mapping[str, str]) -
             raise BadInput(f"{name} is for claims: it cannot belong to a key")
     done = inputs["done"]
     if isinstance(done, Mapping):
-        asked = {names.get(word, word) for word in _WORD.findall(f"{inputs.get('where') or ''} {inputs.get('filter') or ''}")}
-        leaves = any(name in asked or (value is None and name in schema.index_keys) for name, value in done.items())
+        query_names = {
+            names.get(word, word) for word in _WORD.findall(f"{inputs.get('where') or ''} {inputs.get('filter') or ''}")
+        }
+        leaves = any(name in query_names or (value is None and name in schema.index_keys) for name, value in done.items())
         if not leaves:
             raise BadInput(
                 "`cursor.done` changes no attribute in `where` or `filter`, so items that are done would be claimed again:"
@@ -98,12 +100,12 @@ class Requests:
     def query(self, schema: Schema) -> dict[str, Any]:
         """Return the request for claimable items, and for those that this claim already has."""
         inputs = self._inputs
-        asked = {"TableName": inputs["table"], "FilterExpression": self._claimable(), "ConsistentRead": not schema.eventual}
-        asked |= {"IndexName": inputs["index"]} if inputs.get("index") else {}
-        asked |= {"KeyConditionExpression": inputs["where"]} if inputs.get("where") else {}
-        shown = {f"#noetl_k{n}": name for n, (name, _) in enumerate(schema.keys)}
-        asked["ProjectionExpression"] = ", ".join([*shown, "#noetl_by"])
-        return {**asked, **self._bound({**self._claim_names(), **shown}, self._claim_values())}
+        request = {"TableName": inputs["table"], "FilterExpression": self._claimable(), "ConsistentRead": not schema.eventual}
+        request |= {"IndexName": inputs["index"]} if inputs.get("index") else {}
+        request |= {"KeyConditionExpression": inputs["where"]} if inputs.get("where") else {}
+        projection = {f"#noetl_k{n}": name for n, (name, _) in enumerate(schema.keys)}
+        request["ProjectionExpression"] = ", ".join([*projection, "#noetl_by"])
+        return {**request, **self._bound({**self._claim_names(), **projection}, self._claim_values())}
 
     def take(self, key: Mapping[str, Any], schema: Schema) -> dict[str, Any]:
         """Return the request that claims an item, if it still matches the query."""
@@ -153,9 +155,9 @@ class Requests:
         return {**request, "UpdateExpression": update, **_with({**names, **more_names}, {**values, **more})}
 
     def _claimable(self) -> str:
-        wanted = f" AND {grouped(self._inputs['filter'])}" if self._inputs.get("filter") else ""
+        term = f" AND {grouped(self._inputs['filter'])}" if self._inputs.get("filter") else ""
         # With `set`, an item whose worker died may be one that `filter` no longer wants.
-        free = f"(({FREE}{wanted}) OR {LAPSED})" if self._inputs.get("set") and wanted else f"({FREE} OR {LAPSED}){wanted}"
+        free = f"(({FREE}{term}) OR {LAPSED})" if self._inputs.get("set") and term else f"({FREE} OR {LAPSED}){term}"
         return f"{HELD} OR ((attribute_not_exists(#noetl_by) OR #noetl_by <> :noetl_failed) AND {free})"
 
     def _claim_names(self) -> dict[str, str]:

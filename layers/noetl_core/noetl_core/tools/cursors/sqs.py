@@ -63,8 +63,8 @@ class SqsCursor:
         over = [*settlement.done, *(settlement.failed if self._delete_failed else ())]
         deleted = [{**self._queue, "action": "delete", "entries": part} for part in _entries(over)]
         # Failed messages stay hidden for the rest of their lease, because this loop would receive visible ones again.
-        shown = [{**self._queue, "action": "hide", "entries": part, "hide_s": 0} for part in _entries(settlement.released)]
-        return [*deleted, *shown]
+        visible = [{**self._queue, "action": "hide", "entries": part, "hide_s": 0} for part in _entries(settlement.released)]
+        return [*deleted, *visible]
 
 
 def _entries(rows: Sequence[Row]) -> Iterator[list[list[str]]]:

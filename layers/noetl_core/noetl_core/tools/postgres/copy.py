@@ -169,17 +169,17 @@ class Loading:
             names, body = _header(body, load.delimiter, name)
             if not names:
                 return
-            wanted = load.columns or {one: one for one in names}
-            missing = set(wanted.values()) - set(names)
+            selection = load.columns or {one: one for one in names}
+            missing = set(selection.values()) - set(names)
             if missing:
                 raise BadInput(f"`{name}` has no column {', '.join(sorted(missing))}: it has {', '.join(names)[:300]}")
         else:
-            wanted = dict(load.columns or {})
-            names = list(wanted.values())
-        if len(wanted) < len(names):
-            self._some_columns(names, wanted, body)
+            selection = dict(load.columns or {})
+            names = list(selection.values())
+        if len(selection) < len(names):
+            self._some_columns(names, selection, body)
             return
-        targets = {source: target for target, source in wanted.items()}
+        targets = {source: target for target, source in selection.items()}
         self._begin(tuple(targets[one] for one in names))
         self._pour(self._statement(self._csv_options()), body)
 
@@ -187,9 +187,9 @@ class Loading:
         delimiter = SQL(", DELIMITER {}").format(Literal(self._load.delimiter))
         return SQL(" (FORMAT csv, ENCODING 'UTF8'{})").format(delimiter)
 
-    def _some_columns(self, names: Sequence[str], wanted: Mapping[str, str], body: Iterator[bytes]) -> None:
+    def _some_columns(self, names: Sequence[str], selection: Mapping[str, str], body: Iterator[bytes]) -> None:
         """Copy a file with more columns than are wanted through a temporary table of text."""
-        self._begin(tuple(wanted))
+        self._begin(tuple(selection))
         file = Identifier("noetl_file")
         columns = SQL(", ").join(SQL("{} text").format(Identifier(one)) for one in names)
         self._cursor.execute(SQL("CREATE TEMPORARY TABLE {} ({}) ON COMMIT DROP").format(file, columns))
@@ -199,7 +199,7 @@ class Loading:
         assert self._into is not None
         kinds = self._kinds()
         values = SQL(", ").join(
-            SQL("{}::{}").format(Identifier(source), SQL(kind)) for source, kind in zip(wanted.values(), kinds, strict=True)
+            SQL("{}::{}").format(Identifier(source), SQL(kind)) for source, kind in zip(selection.values(), kinds, strict=True)
         )
         self._cursor.execute(SQL("INSERT INTO {} ({}) SELECT {} FROM {}").format(self._into, _list(self._names), values, file))
         self.copied.read += self._cursor.rowcount

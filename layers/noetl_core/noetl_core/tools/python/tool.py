@@ -181,8 +181,8 @@ def _task(call: ToolCall, args: dict[str, Any], timeout: float) -> dict[str, Any
 
 def _plain(call: ToolCall, names: dict[str, Any]) -> dict[str, Any]:
     """Return the run's names as values: secrets masked, references loaded. Raises `TooLarge`, `NotFound`, `BadInput`."""
-    shown: dict[str, Any] = mask(names) if holds_secret(names) else names
-    return shown if call.references is None else dict(call.references.load(shown, "of the run", texts=True))
+    values: dict[str, Any] = mask(names) if holds_secret(names) else names
+    return values if call.references is None else dict(call.references.load(values, "of the run", texts=True))
 
 
 def _config(call: ToolCall) -> dict[str, Any]:

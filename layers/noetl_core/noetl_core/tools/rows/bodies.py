@@ -69,8 +69,8 @@ def body_of(call: ToolCall, name: str, form: str) -> Body:
     ending = ending_form(name)
     if call.references is not None and call.results is not None and call.references.owns(data):
         own = str(data.get("format") or "json")
-        asked = form in ("auto", "reference", own) and (form != "auto" or own == (ending or own) or own not in CONTENT_TYPES)
-        if asked and not (own in _JSON and _refers(call.results, data)):
+        kept = form in ("auto", "reference", own) and (form != "auto" or own == (ending or own) or own not in CONTENT_TYPES)
+        if kept and not (own in _JSON and _refers(call.results, data)):
             return Body(int(data["size"]), own, CONTENT_TYPES.get(own, BINARY), pieces(call.results, data))
     if call.references is not None:
         data = call.references.load(data, "data")

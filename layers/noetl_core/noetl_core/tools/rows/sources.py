@@ -203,14 +203,14 @@ class _Text:
     def value(self) -> Any:
         """Return the value that begins here."""
         self.peek()
-        wanted = 1
+        size = 1
         while True:
             try:
                 value, end = _DECODER.raw_decode(self._held, self._at)
             except (ValueError, RecursionError) as error:
-                if isinstance(error, RecursionError) or not self._more(wanted):
+                if isinstance(error, RecursionError) or not self._more(size):
                     raise BadInput(f"{self._where} is not JSON: {error}") from error
-                wanted *= 2  # a value longer than one piece is not parsed again for each piece
+                size *= 2  # a value longer than one piece is not parsed again for each piece
                 continue
             if end == len(self._held) and self._held[self._at] not in '{["' and self._more(1):
                 continue  # a number may continue

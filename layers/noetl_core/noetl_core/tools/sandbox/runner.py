@@ -185,7 +185,7 @@ def serve(sock: socket.socket) -> None:
         code = _syntax(error)
     linecache.cache[FILENAME] = (len(config["code"]), None, config["code"].splitlines(True), FILENAME)
     dumps = json.dumps
-    hook = views.viewed if views.named_in(config["code"]) else None
+    hook = views.viewed if views.reads_views(config["code"]) else None
     while (frame := receive(sock)) is not None:
         task = loads(frame[1]) if hook is None else json.loads(frame[1], object_hook=hook)
         confine.limit_processor_time(task["timeout"])
