@@ -196,7 +196,7 @@ def _cursors(store: Path, execution_id: str) -> Sequence[str | None]:
 
 def _page_ms(store: Path, execution_id: str, after: str | None, name: str | None) -> float:
     def ask(control: Control, execution_id: str) -> object:
-        shown = event_pages.Filter(names=pages.named(name))
+        shown = event_pages.Filter(names=pages.event_names(name))
         return event_pages.page(control, execution_id, b"key", shown, after=after, limit=pages.MAX_PAGE)
 
     return _fresh_ms(store, execution_id, ask)

@@ -48,7 +48,7 @@ def page_of_events(
     there are more now. `name` is either form of an event's name, `after` a cursor or an event id; without `limit` all are
     returned."""
     reading = pages.since(
-        control, execution_id, after, key, names=pages.named(name), bounded=limit is not None, examined=pages.MAX_EXAMINED
+        control, execution_id, after, key, names=pages.event_names(name), bounded=limit is not None, examined=pages.MAX_EXAMINED
     )
     found, over = pages.page_of(reading.envelopes, limit)
     cursor, more = pages.onward(control, execution_id, reading, over, key)

@@ -28,7 +28,7 @@ from noetl_core.engine.records import Command
 from noetl_core.ports import Deadline, OutOfTime, PortError
 from noetl_core.runtime.worker_wiring import gates, results, worker
 from noetl_core.worker.service import Handled
-from noetl_core.worker.turns import ALONE_TRIES, TURN_S, NoTurn, Turns, hand_over_s
+from noetl_core.worker.turns import ALONE_ATTEMPTS, TURN_S, NoTurn, Turns, hand_over_s
 
 logger = Logger()
 metrics = Metrics()
@@ -93,7 +93,7 @@ def _command(record: SQSRecord, deadline: int, turns: Turns, became: list[Handle
         command = read_command(record.body, results())
         share = worker().share(command)
         received = int(record.attributes.approximate_receive_count)
-        with turns.turn("computes" if share == "alone" and received > ALONE_TRIES else share, TURN_S) as turn:
+        with turns.turn("computes" if share == "alone" and received > ALONE_ATTEMPTS else share, TURN_S) as turn:
             for carried_out, handled in worker().chain(command, deadline, turn):
                 _note(carried_out, handled, became)
     except NoTurn as busy:

@@ -48,8 +48,8 @@ def test_methods_have_the_arguments_of_their_requests() -> None:
     started: Any = Sent().start(path="p", payload={"a": 1})
     assert isinstance(started, StartExecution) and (started.path, started.payload) == ("p", {"a": 1})
     batch: Any = Sent().batch("pause", path="p", begin="s")
-    assert isinstance(batch, OperateBatch) and batch.given is not None
-    assert (batch.filter["path"], batch.given["from"]) == ("p", "s")
+    assert isinstance(batch, OperateBatch) and batch.arguments is not None
+    assert (batch.filter["path"], batch.arguments["from"]) == ("p", "s")
 
 
 @pytest.mark.parametrize("kind", REQUESTS, ids=lambda kind: kind.__name__)

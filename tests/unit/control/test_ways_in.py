@@ -117,7 +117,7 @@ workflow: [{ step: start, tool: { kind: noop } }]
 
 
 def test_registering_validating_and_listing_report_unreachable_triggers(client: Client) -> None:
-    client.local.control.ways_in = WAYS
+    client.local.control.inbound_sources = WAYS
     says = f'{QUEUES} payment (did you mean "payments"?)'
     for path, status in (("/api/playbooks", 201), ("/api/playbooks/validate", 200)):
         answered, body = client("POST", path, PLAYBOOK)
@@ -126,12 +126,12 @@ def test_registering_validating_and_listing_report_unreachable_triggers(client: 
     assert queue["unreached"] == says
     assert "unreached" not in schedule
     assert client("GET", "/api/triggers/orders/charge/queue")[1]["unreached"] == says
-    client.local.control.ways_in = None
+    client.local.control.inbound_sources = None
     assert client("POST", "/api/playbooks", PLAYBOOK)[1]["warnings"] == [], "what is not known is not said"
 
 
 def test_one_machine_warns_that_no_message_reaches_a_queue_trigger(client: Client) -> None:
-    assert isinstance(client.local.control.ways_in, OnThisMachine)
+    assert isinstance(client.local.control.inbound_sources, OnThisMachine)
     assert client("POST", "/api/playbooks", PLAYBOOK)[1]["warnings"] == [
         "trigger queue: no message comes: messages reach deployed stacks only"
     ]

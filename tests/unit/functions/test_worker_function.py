@@ -239,7 +239,7 @@ def test_a_takeover_shares_a_worker_after_several_tries_for_its_own(worker: Any,
     handle_by(lambda command, *more: Handled("dropped"))
     event = batch()
     event["Records"][0]["body"] = json.dumps({**json.loads(event["Records"][0]["body"]), "mode": "takeover"})
-    for received in (1, worker.ALONE_TRIES, worker.ALONE_TRIES + 1):
+    for received in (1, worker.ALONE_ATTEMPTS, worker.ALONE_ATTEMPTS + 1):
         event["Records"][0]["attributes"]["ApproximateReceiveCount"] = str(received)
         worker.handler(event, Context())
     assert shares == ["alone", "alone", "computes"]

@@ -24,12 +24,12 @@ def dumps(record: PathRecord) -> str:
 
 def loads(text: str) -> PathRecord:
     """Return the record of a text."""
-    said = json.loads(text)
+    fields = json.loads(text)
     return PathRecord(
-        path=said["path"],
-        revision=said["revision"],
-        aliases={name: dict(weights) for name, weights in said["aliases"].items()},
-        tags=tuple(said["tags"]),
-        deleted_at=said["deleted_at"],
-        changes=tuple(PathChange(*change) for change in said["changes"]),
+        path=fields["path"],
+        revision=fields["revision"],
+        aliases={name: dict(weights) for name, weights in fields["aliases"].items()},
+        tags=tuple(fields["tags"]),
+        deleted_at=fields["deleted_at"],
+        changes=tuple(PathChange(*change) for change in fields["changes"]),
     )

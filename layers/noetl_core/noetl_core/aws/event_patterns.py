@@ -40,14 +40,14 @@ def matches(pattern: Mapping[str, Any], event: Any) -> bool:
     if isinstance(event, list):  # one item must match everything; an empty list has no keys
         return any(matches(pattern, item) for item in event) if event else matches(pattern, {})
     have = event if isinstance(event, Mapping) else {}
-    for key, wanted in pattern.items():
-        if key == EITHER and isinstance(wanted, list) and all(isinstance(one, Mapping) for one in wanted):
-            if not any(matches(one, have) for one in wanted):
+    for key, condition in pattern.items():
+        if key == EITHER and isinstance(condition, list) and all(isinstance(one, Mapping) for one in condition):
+            if not any(matches(one, have) for one in condition):
                 return False
-        elif isinstance(wanted, Mapping):
-            if not matches(wanted, have.get(key)):
+        elif isinstance(condition, Mapping):
+            if not matches(condition, have.get(key)):
                 return False
-        elif not _one_of(wanted, list(_leaves(have[key])) if key in have else []):
+        elif not _one_of(condition, list(_leaves(have[key])) if key in have else []):
             return False
     return True
 
@@ -59,19 +59,19 @@ def flaws(pattern: Any, at: tuple[str | int, ...] = ()) -> Iterator[Flaw]:
     elif not pattern:
         yield Flaw(at, "an event pattern must have at least one key")
     else:
-        for key, wanted in pattern.items():
+        for key, condition in pattern.items():
             if not isinstance(key, str):
                 yield Flaw((*at, str(key)), "keys must be texts")
             elif key == EITHER:
-                yield from _either_flaws(wanted, (*at, key))
-            elif isinstance(wanted, Mapping):
-                yield from flaws(wanted, (*at, key))
-            elif not isinstance(wanted, list) or not wanted:
+                yield from _either_flaws(condition, (*at, key))
+            elif isinstance(condition, Mapping):
+                yield from flaws(condition, (*at, key))
+            elif not isinstance(condition, list) or not condition:
                 yield Flaw(
                     (*at, key), "allowed values must be a list of at least one value or filter, for example [a, {prefix: b}]"
                 )
             else:
-                for index, one in enumerate(wanted):
+                for index, one in enumerate(condition):
                     yield from _value_flaws(one, (*at, key, index))
 
 
@@ -83,8 +83,8 @@ def _leaves(value: Any) -> Iterator[Leaf]:
         yield value
 
 
-def _one_of(wanted: list[Any], values: list[Leaf]) -> bool:
-    for one in wanted:
+def _one_of(conditions: list[Any], values: list[Leaf]) -> bool:
+    for one in conditions:
         if isinstance(one, Mapping):
             ((word, operand),) = one.items()
             if word == "exists":

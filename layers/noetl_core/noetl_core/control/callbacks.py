@@ -86,8 +86,8 @@ def question(control: Control, token: str) -> Question:
     """Return the question of a callback. Nothing is written. Raises `Forged`, `NotFound`, `Unavailable`."""
     target = target_of(token, _key(control))
     visit = _visit_status(control, target)
-    shown = {} if visit.wait is None or visit.run is None else shown_wait(visit.run, visit.wait)
-    asked = {"path": visit.state.path, "step": "", **shown}
+    view = {} if visit.wait is None or visit.run is None else callback_view(visit.run, visit.wait)
+    asked = {"path": visit.state.path, "step": "", **view}
     return Question(asked, visit.answered, visit.over, visit.wait is not None)
 
 
@@ -159,7 +159,7 @@ def open_callbacks(control: Control, execution_id: str) -> list[dict[str, Any]]:
     state = control.load(execution_id)
     if state.seq < 0:
         raise NotFound(f"there is no execution {execution_id}")
-    return [{**shown_wait(run, wait), "token": token_for(control, state, run, wait)} for run, wait in callback_waits(state)]
+    return [{**callback_view(run, wait), "token": token_for(control, state, run, wait)} for run, wait in callback_waits(state)]
 
 
 def callback_waits(state: State) -> list[tuple[Run, Wait]]:
@@ -172,7 +172,7 @@ def callback_waits(state: State) -> list[tuple[Run, Wait]]:
     ]
 
 
-def shown_wait(run: Run, wait: Wait) -> dict[str, Any]:
+def callback_view(run: Run, wait: Wait) -> dict[str, Any]:
     """Return a waiting callback, without its token."""
     public_keys = ("wait_id", "task", "iteration", "description", "heartbeat")
     out: dict[str, Any] = {"step": run.step, **{key: value for key, value in wait.items() if key in public_keys}}
@@ -356,9 +356,9 @@ __all__ = [
     "Reply",
     "Unfit",
     "answer",
+    "callback_view",
     "callback_waits",
     "heartbeat",
     "open_callbacks",
-    "shown_wait",
     "token_for",
 ]

@@ -148,7 +148,7 @@ class Control:
     """The address of an execution's page for people, with `{execution_id}` in it; empty: none."""
     pools: frozenset[str] | None = None
     """The pools in which steps may run; None: any."""
-    ways_in: InboundSources | None = None
+    inbound_sources: InboundSources | None = None
     """The sources from which triggers can receive something; None: unknown."""
     worker_tools: WorkerTools | None = None
     """The tools that the workers have; None: unknown."""

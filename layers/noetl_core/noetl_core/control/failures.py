@@ -48,11 +48,11 @@ def handle_failure(control: Control, ended: HandleFailure) -> None:
         return
     end = f"{ended.execution_id}.{ended.epoch}"
     request = _request(control, handler, ended)
-    named = _name(handler)
+    name = _name(handler)
     try:
         started = admit(control, request)
     except NEVER as error:
-        log.error("execution %s has failed, and its handler %s cannot start: %s", ended.execution_id, named, error)
+        log.error("execution %s has failed, and its handler %s cannot start: %s", ended.execution_id, name, error)
         now = control.clock.now() // SECOND
         control.triggers.refuse(
             RefusedDelivery(
@@ -68,9 +68,9 @@ def handle_failure(control: Control, ended: HandleFailure) -> None:
                 now + REFUSED_KEPT_S,
             )
         )
-        handled = fact(FailureHandled, epoch=ended.epoch, handler=named, error=str(error))
+        handled = fact(FailureHandled, epoch=ended.epoch, handler=name, error=str(error))
     else:
-        handled = fact(FailureHandled, epoch=ended.epoch, handler=named, execution_id=started.execution_id)
+        handled = fact(FailureHandled, epoch=ended.epoch, handler=name, execution_id=started.execution_id)
     control.route(ended.execution_id, facts=[handled])
 
 

@@ -72,7 +72,7 @@ def control() -> Control:
         asks=os.environ.get("ASKS") == "yes",
         pools=frozenset(pools),
         output=DynamoRunningOutput(catalog, SystemClock()),
-        ways_in=InboundSources.from_environment(os.environ) if "TRIGGER_QUEUES" in os.environ else None,
+        inbound_sources=InboundSources.from_environment(os.environ) if "TRIGGER_QUEUES" in os.environ else None,
         worker_tools=WorkerTools.from_environment(os.environ) if "TOOL_LAYERS" in os.environ else None,
         registrations=RecentRegistrations(ABOUT_S),
         marks=marks(),

@@ -99,7 +99,7 @@ class LocalWiring:
         self.control.after_commit = self.database.after_commit
         rates = SqliteRateLimits(self.database)
         self.control.callback_key = key
-        self.control.ways_in = OnThisMachine()
+        self.control.inbound_sources = OnThisMachine()
         self.control.limits = SharedLimits(SqliteLimitPlaces(self.database), rates)
         self.control.pools = POOLS | {name.strip() for name in os.environ.get("NOETL_POOLS", "").split(",") if name.strip()}
         self.credentials: Secrets = secrets or LocalSecrets(home() / "credentials.json")

@@ -15,7 +15,7 @@ from noetl_core.engine.state import State
 from noetl_core.ports import Head
 from noetl_core.values.frozen import frozen
 from noetl_core.views.executions import executions, labels
-from noetl_core.views.executions.activity import DOING, STATES_READ, Doing, doing
+from noetl_core.views.executions.activity import ACTIVITIES, STATES_READ, Activity, activities_of
 from noetl_core.views.executions.listing import before, instant
 from noetl_core.views.reading.cursor import sign
 
@@ -77,12 +77,12 @@ def batch(
         raise BadRequest("a batch must select its executions", "body.filter", "ids, status, path, since, until or label")
     if which.ids and which.label:
         raise BadRequest("ids and label cannot be combined", "body.filter.label", "one of them")
-    wanted = labels.parse_label_filter(which.label, "body.filter.label")
+    label_filter = labels.parse_label_filter(which.label, "body.filter.label")
     found: list[dict[str, Any]] = []
     last: str | None = None
     heads = list(_heads(control, key, which, cursor))
-    fit = [head for head in heads if which.ids or (labels.has(head.labels, wanted) and _fits(head, which, action))]
-    activities = doing(control, fit) if which.status in DOING and not which.ids else {}
+    fit = [head for head in heads if which.ids or (labels.has(head.labels, label_filter) and _fits(head, which, action))]
+    activities = activities_of(control, fit) if which.status in ACTIVITIES and not which.ids else {}
     for head in fit:
         if not activities or activities[head.execution_id].status == which.status:
             found.append(_one(control, head, activities.get(head.execution_id), action, arguments, preview))
@@ -104,14 +104,14 @@ def _heads(control: Control, key: Callable[[], bytes], which: Selection, cursor:
             yield head or Head(execution_id, "unknown", "", 0, "", 0, 0)
         return
     since = None if which.since is None else instant(which.since)
-    status = "running" if which.status in DOING else which.status
+    status = "running" if which.status in ACTIVITIES else which.status
     yield from control.index.heads(
         status, which.path, since, limit=_looked_at(which), before=None if cursor is None else before(cursor, key())
     )
 
 
 def _looked_at(which: Selection) -> int:
-    return STATES_READ if which.status in DOING else MAX_HEADS
+    return STATES_READ if which.status in ACTIVITIES else MAX_HEADS
 
 
 def _fits(head: Head, which: Selection, action: Action) -> bool:
@@ -120,8 +120,10 @@ def _fits(head: Head, which: Selection, action: Action) -> bool:
     return head.status in ELIGIBLE_STATUSES[action]
 
 
-def _one(control: Control, head: Head, does: Doing | None, action: Action, arguments: Arguments, preview: bool) -> dict[str, Any]:
-    status = head.status if does is None else does.status
+def _one(
+    control: Control, head: Head, activity: Activity | None, action: Action, arguments: Arguments, preview: bool
+) -> dict[str, Any]:
+    status = head.status if activity is None else activity.status
     about: dict[str, Any] = {
         "execution_id": head.execution_id,
         "playbook": {"path": head.path, "version": head.version, "digest": head.digest},

@@ -20,11 +20,11 @@ def action_of(call: ToolCall) -> str:
     action = known.actions.get(word)
     if action is None:
         raise BadInput(f"`action` is one of {', '.join(known.actions)}, not {word[:60]!r}")
-    given = {name for name, value in call.inputs.items() if value is not None or name in ("data", "value")}
+    names = {name for name, value in call.inputs.items() if value is not None or name in ("data", "value")}
     for group in action.needs:
-        if not group & given:
+        if not group & names:
             raise BadInput(f"{word} needs {' or '.join(f'`{name}`' for name in sorted(group))}")
-    for name in sorted(known.of_actions & given - action.inputs):
+    for name in sorted(known.of_actions & names - action.inputs):
         raise BadInput(f"{word} does not take `{name}`: it takes {', '.join(sorted(action.inputs))}")
     return word
 
@@ -33,7 +33,7 @@ def text(call: ToolCall, name: str) -> str:
     """Return an input that is text and not empty. Raises `BadInput`."""
     value = call.inputs.get(name)
     if not isinstance(value, str) or not value:
-        raise BadInput(f"`{name}` must be text, not {_shown(value)}")
+        raise BadInput(f"`{name}` must be text, not {_excerpt(value)}")
     return value
 
 
@@ -48,7 +48,7 @@ def choice(call: ToolCall, name: str) -> str:
     value = call.inputs.get(name)
     value = known.default_of(name) if value is None else value
     if not isinstance(value, str) or value not in known.choices[name]:
-        raise BadInput(f"`{name}` is one of {', '.join(known.choices[name])}, not {_shown(value)}")
+        raise BadInput(f"`{name}` is one of {', '.join(known.choices[name])}, not {_excerpt(value)}")
     return value
 
 
@@ -69,7 +69,7 @@ def flag_of(call: ToolCall, name: str) -> bool:
     """Return an input that is true or false (the default). Raises `BadInput`."""
     value = call.inputs.get(name)
     if value is not None and not isinstance(value, bool):
-        raise BadInput(f"`{name}` must be true or false, not {_shown(value)}")
+        raise BadInput(f"`{name}` must be true or false, not {_excerpt(value)}")
     return bool(value)
 
 
@@ -79,7 +79,7 @@ def option(call: ToolCall, name: str) -> int:
     if value is None:
         return int(next(f.default for f in KINDS[call.kind].options if f.name == name))
     if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value) or value < 1:
-        raise BadInput(f"`spec.{name}` must be a whole number from 1, not {_shown(value)}")
+        raise BadInput(f"`spec.{name}` must be a whole number from 1, not {_excerpt(value)}")
     return int(value)
 
 
@@ -89,9 +89,9 @@ def flag(call: ToolCall, name: str) -> bool:
     if value is None:
         return bool(next(f.default for f in KINDS[call.kind].options if f.name == name))
     if not isinstance(value, bool):
-        raise BadInput(f"`spec.{name}` must be true or false, not {_shown(value)}")
+        raise BadInput(f"`spec.{name}` must be true or false, not {_excerpt(value)}")
     return value
 
 
-def _shown(value: Any) -> str:
+def _excerpt(value: Any) -> str:
     return f"{value!r:.60}"

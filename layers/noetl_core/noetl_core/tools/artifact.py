@@ -67,12 +67,12 @@ def _put(call: ToolCall, store: KeyValues, name: str, now: Callable[[], int]) ->
     revision = sha256(call.task_run_id.encode()).hexdigest()[:16]
     known = store.get(_bucket(name), call.execution_id, now() // SECOND)
     at = _read(known)["at"] if known is not None and known.revision == revision else now()  # a repeated task
-    told = {"version": call.execution_id, "at": at, "reference": reference}
+    record = {"version": call.execution_id, "at": at, "reference": reference}
     expires = 0 if lasts is None else at // SECOND + max(1, round(lasts))
-    entry = Entry(call.execution_id, json.dumps(told, separators=(",", ":")), revision, expires)
+    entry = Entry(call.execution_id, json.dumps(record, separators=(",", ":")), revision, expires)
     store.put(_bucket(name), entry, at // SECOND)
     _make_latest(store, name, entry, at)
-    return {**_facts(name, told, entry), "data": reference}
+    return {**_facts(name, record, entry), "data": reference}
 
 
 def _make_latest(store: KeyValues, name: str, entry: Entry, at: int) -> None:
@@ -101,11 +101,11 @@ def _get(call: ToolCall, store: KeyValues, name: str, now: Callable[[], int]) ->
     if entry is None:
         of = f" of execution {version}" if version else ""
         raise ToolFailed(Outcome.failed("not_found", f"artifact: there is no artifact `{name}`{of}", retryable=False))
-    told = _read(entry)
+    record = _read(entry)
     try:
-        return {**_facts(name, told, entry), "data": _data(call, told["reference"], form)}
+        return {**_facts(name, record, entry), "data": _data(call, record["reference"], form)}
     except NotFound:
-        message = f"artifact: `{name}` lasts as long as the results of execution {told['version']}, which are gone"
+        message = f"artifact: `{name}` lasts as long as the results of execution {record['version']}, which are gone"
         raise ToolFailed(Outcome.failed("not_found", message, retryable=False)) from None
 
 
@@ -137,9 +137,9 @@ def _referred(call: ToolCall, reference: Mapping[str, Any]) -> dict[str, Any]:
     return bodies.store(call, key, own, kind, pieces(call.published, reference))
 
 
-def _facts(name: str, told: Mapping[str, Any], entry: Entry) -> dict[str, Any]:
-    reference = told["reference"]
-    facts = {"key": name, "version": told["version"], "at": to_rfc3339(told["at"])}
+def _facts(name: str, record: Mapping[str, Any], entry: Entry) -> dict[str, Any]:
+    reference = record["reference"]
+    facts = {"key": name, "version": record["version"], "at": to_rfc3339(record["at"])}
     if entry.expires_at:
         facts["expires_at"] = to_rfc3339(entry.expires_at * SECOND)
     return {**facts, "size": reference["size"], "format": reference["format"]}

@@ -71,8 +71,8 @@ class Token:
 
     @property
     def refresh_token(self) -> str | None:
-        given = self.fields.get("refresh_token")
-        return given if isinstance(given, str) and given else None
+        value = self.fields.get("refresh_token")
+        return value if isinstance(value, str) and value else None
 
     def secrets(self) -> list[Any]:
         """Return the parts of the answer that no log may show."""

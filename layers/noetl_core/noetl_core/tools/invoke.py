@@ -79,15 +79,15 @@ def _opened(tool: Tool, call: ToolCall) -> tuple[ToolCall | None, Scrubber]:
     tool may not take any."""
     scrubber = Scrubber()
     secret = holds_secret(call.inputs)
-    given: Any = canonical_inputs(call.kind, call.inputs)
-    if secret and not _takes_secrets(tool, given):
+    inputs: Any = canonical_inputs(call.kind, call.inputs)
+    if secret and not _takes_secrets(tool, inputs):
         return None, scrubber
     if secret:
         scrubber.learn_secrets(call.inputs)
-        given = reveal(given)
+        inputs = reveal(inputs)
     opened = replace(
         call,
-        inputs=given,
+        inputs=inputs,
         secrets=None if call.secrets is None else _reader(call.secrets, scrubber),
         results=None if call.results is None else ScrubbedResults(call.results, scrubber),
         log=lambda line, stream="stdout", /: call.log(scrubber.text(line), stream),
@@ -96,11 +96,11 @@ def _opened(tool: Tool, call: ToolCall) -> tuple[ToolCall | None, Scrubber]:
     return opened, scrubber
 
 
-def _takes_secrets(tool: Tool, given: Mapping[str, Any]) -> bool:
+def _takes_secrets(tool: Tool, inputs: Mapping[str, Any]) -> bool:
     """Return whether the tool may get secrets: inputs that it stores must contain none."""
     stored = getattr(tool, "stored", None)  # `base.StoringTool`
     return getattr(tool, "takes_secrets", True) and not (
-        stored is not None and any(holds_secret(given.get(name)) for name in stored(given))
+        stored is not None and any(holds_secret(inputs.get(name)) for name in stored(inputs))
     )
 
 

@@ -55,7 +55,7 @@ def _get(call: ToolCall, store: KeyValues, bucket: str, now: int) -> dict[str, A
     entry = store.get(bucket, key, now)
     if entry is None:
         return {"bucket": bucket, "key": key, "found": False, "value": call.inputs.get("default"), "revision": _NONE}
-    return {"bucket": bucket, "found": True, **_shown(entry)}
+    return {"bucket": bucket, "found": True, **_view(entry)}
 
 
 def _put(call: ToolCall, store: KeyValues, bucket: str, now: int) -> dict[str, Any]:
@@ -64,9 +64,9 @@ def _put(call: ToolCall, store: KeyValues, bucket: str, now: int) -> dict[str, A
         _key(call), _text(call.inputs.get("value")), _revision(call), 0 if lasts is None else now + max(1, round(lasts))
     )
     store.put(bucket, entry, now, _expected(call))
-    shown = _shown(entry)
-    del shown["value"]
-    return {"bucket": bucket, **shown}
+    view = _view(entry)
+    del view["value"]
+    return {"bucket": bucket, **view}
 
 
 def _delete(call: ToolCall, store: KeyValues, bucket: str, now: int) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def _list(call: ToolCall, store: KeyValues, bucket: str, now: int) -> dict[str, 
         raise ToolFailed(
             Outcome.failed("limit", f"kv: more than {most} keys: raise `spec.max_keys`, or give a `prefix`", retryable=False)
         )
-    return {"bucket": bucket, "count": len(found), "keys": [entry.key for entry in found], "entries": [_shown(e) for e in found]}
+    return {"bucket": bucket, "count": len(found), "keys": [entry.key for entry in found], "entries": [_view(e) for e in found]}
 
 
 _ACTIONS: Final[dict[str, Callable[[ToolCall, KeyValues, str, int], dict[str, Any]]]] = {
@@ -125,6 +125,6 @@ def _text(value: Any) -> str:
         raise BadInput(f"`value` is not JSON data: {error}") from error
 
 
-def _shown(entry: Entry) -> dict[str, Any]:
+def _view(entry: Entry) -> dict[str, Any]:
     expires = {"expires_at": entry.expires_at} if entry.expires_at else {}
     return {"key": entry.key, "value": parsed(entry.value.encode()), "revision": entry.revision, **expires}

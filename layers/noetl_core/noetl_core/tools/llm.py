@@ -93,11 +93,11 @@ class LlmTool(ServiceTool):
         messages, number = question.messages, 1
         while True:
             answered = await self._http.answer(question.call_with(messages, number), loop)
-            outcome, said, wrong = _read(answered, question)
+            outcome, text, wrong = _read(answered, question)
             if not wrong or number > 1 or not question.repair:
                 return _measured(outcome, question.used)
             call.log(f"the answer does not fit: {wrong}; asking once more", "stderr")
-            messages = [*messages, {"role": "assistant", "content": said}, {"role": "user", "content": AGAIN.format(wrong=wrong)}]
+            messages = [*messages, {"role": "assistant", "content": text}, {"role": "user", "content": AGAIN.format(wrong=wrong)}]
             number += 1
 
 
@@ -165,11 +165,11 @@ def _with_schema(messages: list[Any], body: dict[str, Any], schema: Any, form: A
     return [{"role": "system", "content": ASKED + json.dumps(schema, ensure_ascii=False)}, *messages]
 
 
-def _price(said: Any) -> tuple[float, float] | None:
-    if said is None:
+def _price(price: Any) -> tuple[float, float] | None:
+    if price is None:
         return None
     try:
-        each = float(said["input_per_million"]), float(said["output_per_million"])
+        each = float(price["input_per_million"]), float(price["output_per_million"])
     except (TypeError, KeyError, ValueError):
         each = (-1.0, -1.0)
     if not all(0 <= number < 1e9 for number in each):
@@ -225,14 +225,14 @@ def _refused(answered: Outcome) -> Outcome:
     error = answered.error
     assert error is not None
     details = dict(error.details) if isinstance(error.details, Mapping) else {}
-    said, code = _service_error(str(details.get("body", "")))
+    reason, code = _service_error(str(details.get("body", "")))
     helpers = answered.helpers
     retry_after = details.get("retry_after", helpers.get("http", {}).get("retry_after"))
     if retry_after is not None:
         details["retry_after"] = retry_after
-    message = f"llm: {said}" if said else error.message
+    message = f"llm: {reason}" if reason else error.message
     kind, retryable, name = error.kind, error.retryable, code or error.code
-    too_long = code == "context_length_exceeded" or _TOO_LONG.search(said) is not None
+    too_long = code == "context_length_exceeded" or _TOO_LONG.search(reason) is not None
     if error.code == 413 or (too_long and kind in ("client_error", "not_found")):
         kind, retryable, name = "limit", False, "context_length"
     elif kind == "rate_limit" and code in _NO_QUOTA:

@@ -36,11 +36,11 @@ def grant_of(fields: Mapping[str, Any], what: str = "`auth`", scope: Sharing = "
     url = fields.get("token_url") or fields.get("endpoint") or fields.get("token_endpoint")
     if not isinstance(url, str) or not url:
         raise BadInput(f"{what} of type oauth2 needs a `token_url`: the address that gives the token")
-    said, allows = fields.get("scope"), fields.get("scopes")
-    if said in SCOPES:
-        scope = said
-    elif said:
-        allows = allows or said
+    scope_field, allows = fields.get("scope"), fields.get("scopes")
+    if scope_field in SCOPES:
+        scope = scope_field
+    elif scope_field:
+        allows = allows or scope_field
     headers = {str(name): _text(what, f"headers.{name}", v) for name, v in _map(what, fields, "headers").items() if v is not None}
     body, as_json = _body(what, fields, allows, headers)
     return Grant(
@@ -74,15 +74,15 @@ def _body(what: str, fields: Mapping[str, Any], allows: Any, headers: dict[str, 
 
 
 def _grant_type(what: str, fields: Mapping[str, Any], body: Mapping[str, Any]) -> str:
-    said = str(fields.get("grant_type") or "")
-    if not said:
-        said = "refresh_token" if "refresh_token" in body else "password" if "username" in body else "client_credentials"
-    if said not in GRANTS and ":" not in said:  # extension grants are named by URIs
-        raise BadInput(f"`grant_type` {said[:40]!r} of {what} is unknown: {', '.join(GRANTS)}")
-    for name in {"refresh_token": ("refresh_token",), "password": ("username", "password")}.get(said, ()):
+    grant_type = str(fields.get("grant_type") or "")
+    if not grant_type:
+        grant_type = "refresh_token" if "refresh_token" in body else "password" if "username" in body else "client_credentials"
+    if grant_type not in GRANTS and ":" not in grant_type:  # extension grants are named by URIs
+        raise BadInput(f"`grant_type` {grant_type[:40]!r} of {what} is unknown: {', '.join(GRANTS)}")
+    for name in {"refresh_token": ("refresh_token",), "password": ("username", "password")}.get(grant_type, ()):
         if name not in body:
-            raise BadInput(f"{what} of type oauth2 with grant {said} needs `{name}`")
-    return said
+            raise BadInput(f"{what} of type oauth2 with grant {grant_type} needs `{name}`")
+    return grant_type
 
 
 def _client(what: str, fields: Mapping[str, Any], body: dict[str, Any], headers: dict[str, str], written: str | None) -> None:
@@ -99,14 +99,14 @@ def _client(what: str, fields: Mapping[str, Any], body: dict[str, Any], headers:
     how = str(fields.get("client_auth") or "body")
     if how not in ("basic", "body"):
         raise BadInput(f"`client_auth` {how[:40]!r} of {what} is unknown: body, basic")
-    given = {"client_id": _text(what, "client_id", client)}
+    identity = {"client_id": _text(what, "client_id", client)}
     if secret not in (None, ""):
-        given["client_secret"] = _text(what, "client_secret", secret)
-    if how == "basic" and "client_secret" in given:
-        pair = ":".join(map(quote_plus, given.values()))
+        identity["client_secret"] = _text(what, "client_secret", secret)
+    if how == "basic" and "client_secret" in identity:
+        pair = ":".join(map(quote_plus, identity.values()))
         headers["Authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
         return
-    for name, value in given.items():
+    for name, value in identity.items():
         body.setdefault(name, value)
 
 
@@ -123,11 +123,11 @@ def _text(what: str, name: str, value: Any) -> str:
     return ("true" if value else "false") if isinstance(value, bool) else str(value)
 
 
-def _seconds(what: str, said: Any) -> float | None:
-    if said is None:
+def _seconds(what: str, ttl: Any) -> float | None:
+    if ttl is None:
         return None
     try:
-        return duration(said, DELAY, f"ttl of {what}")
+        return duration(ttl, DELAY, f"ttl of {what}")
     except BadNumber as error:
         raise BadInput(str(error)) from error
 
@@ -136,8 +136,8 @@ def token_of(data: Any, grant: Grant, refresh_token: str | None, now: int) -> To
     """Return the token of an answer. Raises `TokenRefused`."""
     value = _at(data, grant.token_field)
     if not isinstance(value, str) or not value:
-        said = f"it has {', '.join(sorted(map(str, data))[:10])}" if isinstance(data, dict) else "it is not a JSON object"
-        message = f"no access token: the answer of {grant.url} has no `{grant.token_field}`: {said}"
+        contents = f"it has {', '.join(sorted(map(str, data))[:10])}" if isinstance(data, dict) else "it is not a JSON object"
+        message = f"no access token: the answer of {grant.url} has no `{grant.token_field}`: {contents}"
         raise TokenRefused(ErrorInfo("parse", message, False))
     fields = {**data, "access_token": value}
     if "refresh_token" not in fields and refresh_token is not None:
@@ -145,10 +145,10 @@ def token_of(data: Any, grant: Grant, refresh_token: str | None, now: int) -> To
     return Token(fields, now, now + int(_lifetime(_at(data, grant.expires_field), grant) * SECOND), own=True)
 
 
-def _lifetime(said: Any, grant: Grant) -> float:
+def _lifetime(expires_in: Any, grant: Grant) -> float:
     """Return for how many seconds a token is used."""
     try:
-        seconds = float(said) if not isinstance(said, bool) else None
+        seconds = float(expires_in) if not isinstance(expires_in, bool) else None
     except (TypeError, ValueError):
         seconds = None
     if seconds is None or seconds != seconds:

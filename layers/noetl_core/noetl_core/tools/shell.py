@@ -135,8 +135,8 @@ def _command(inputs: Mapping[str, Any]) -> list[str]:
 
 
 def _environment(call: ToolCall) -> dict[str, str]:
-    given, inherited = call.inputs.get("env") or {}, call.spec.get("inherit") or []
-    if not isinstance(given, Mapping):
+    env, inherited = call.inputs.get("env") or {}, call.spec.get("inherit") or []
+    if not isinstance(env, Mapping):
         raise BadInput("`env` must be a mapping")
     if not isinstance(inherited, list) or not all(isinstance(name, str) for name in inherited):
         raise BadInput("`spec.inherit` must be a list of variables")
@@ -147,7 +147,7 @@ def _environment(call: ToolCall) -> dict[str, str]:
     call.conceal({name: found[name] for name in inherited if name in found and _SECRET.search(name)})
     about = {"EXECUTION_ID": call.execution_id, "STEP": call.step, "TASK": call.task, "TASK_RUN_ID": call.task_run_id}
     found |= {f"NOETL_{name}": value for name, value in {**about, "ATTEMPT": str(call.attempt)}.items()}
-    for name, value in given.items():
+    for name, value in env.items():
         if not _NAME.fullmatch(str(name)):
             raise BadInput(f"`env`: {str(name)[:60]!r} cannot name a variable: letters, digits and _")
         if value is not None:

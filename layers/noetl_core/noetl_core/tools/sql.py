@@ -38,9 +38,9 @@ class Statement:
 def statements(call: ToolCall) -> list[Statement]:
     """Return the statements of `command` (text or list) or `commands` (list); an entry is text or `{command, params}`. Raises
     `BadInput`."""
-    given = call.inputs.get("commands", call.inputs.get("command"))
+    commands = call.inputs.get("commands", call.inputs.get("command"))
     params = _params(call.inputs.get("params"))
-    entries = given if isinstance(given, list) else [given]
+    entries = commands if isinstance(commands, list) else [commands]
     found = []
     for entry in entries:
         if isinstance(entry, Mapping):
@@ -95,34 +95,34 @@ class Answers:
         if not isinstance(each, bool):
             raise BadInput("`spec.each_statement` must be true or false")
         self._each = each
-        self._given: list[dict[str, Any] | None] = []
+        self._results: list[dict[str, Any] | None] = []
         self._last: tuple[int, dict[str, Any]] | None = None
         self._count = 0
 
     def rows(self, answer: dict[str, Any]) -> None:
         """Add a statement that returned rows."""
         if self._last is not None and self._each:
-            self._given[self._last[0]] = self._last[1]
-        self._last = len(self._given), answer
-        self._given.append(None)
+            self._results[self._last[0]] = self._last[1]
+        self._last = len(self._results), answer
+        self._results.append(None)
 
     def changed(self, count: int) -> None:
         """Add a statement that returned no rows and changed `count`."""
         self._count = count
-        self._given.append(changed(count) if self._each else None)
+        self._results.append(changed(count) if self._each else None)
 
     def nothing(self) -> None:
         """Add a statement that neither returned nor changed rows."""
-        self._given.append(changed(0))
+        self._results.append(changed(0))
 
     def result(self) -> dict[str, Any]:
         """Return the result of the task."""
         result = self._last[1] if self._last is not None else changed(self._count)
-        if not self._each or len(self._given) < 2:
+        if not self._each or len(self._results) < 2:
             return result
         if self._last is None:
-            self._given[-1] = None
-        return {**result, "commands": self._given}
+            self._results[-1] = None
+        return {**result, "commands": self._results}
 
 
 def unique(names: Sequence[str]) -> list[str]:

@@ -97,13 +97,13 @@ def _outline(data: Any, body: bytes, form: str, reference: Mapping[str, Any]) ->
     return lines.finish(checksum)
 
 
-def _limit(said: Any) -> int:
+def _limit(value: Any) -> int:
     """Return how many bytes one task may write."""
-    if said is None:
+    if value is None:
         return MAX_BYTES
-    if isinstance(said, bool) or not isinstance(said, int | float) or not said >= 1:
-        raise BadInput(f"`spec.max_bytes` must be a number of bytes, not {str(said)[:40]!r}")
-    return int(min(said, MAX_BYTES))
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 1:
+        raise BadInput(f"`spec.max_bytes` must be a number of bytes, not {str(value)[:40]!r}")
+    return int(min(value, MAX_BYTES))
 
 
 def encode(data: Any, form: str) -> bytes:

@@ -148,7 +148,7 @@ def _step(step: Standing, ends: Mapping[str, Commit]) -> dict[str, Any]:
     return out
 
 
-def named_fields(text: str | None) -> frozenset[str] | None:
+def event_keys(text: str | None) -> frozenset[str] | None:
     """Return the event keys in a comma-separated list. Raises `BadRequest`."""
     if text is None:
         return None

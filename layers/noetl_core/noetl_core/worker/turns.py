@@ -18,7 +18,7 @@ SPREAD_S = 5
 MAX_SPREAD_S = 20
 """Handed-over commands become visible again spread over this many seconds, at first and at most. All at once they would meet
 again in the next worker."""
-ALONE_TRIES = 5
+ALONE_ATTEMPTS = 5
 """The number of times that a takeover is handed over in the hope of an idle worker. After that it shares one like a step that
 computes."""
 Share = Literal["waits", "computes", "alone"]

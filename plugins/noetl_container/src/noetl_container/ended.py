@@ -27,11 +27,11 @@ def not_started(failures: list[Mapping[str, Any]]) -> Outcome:
     """Return the outcome where ECS started nothing, and says why."""
     first: Mapping[str, Any] = failures[0] if failures else {}
     reason = str(first.get("reason") or "no reason given")
-    told = f"container: ECS started nothing: {reason}" + (f" ({first['detail']})" if first.get("detail") else "")
+    message = f"container: ECS started nothing: {reason}" + (f" ({first['detail']})" if first.get("detail") else "")
     if _CAPACITY.search(reason):
-        return Outcome.failed("server_error", told, retryable=True, code=reason)
+        return Outcome.failed("server_error", message, retryable=True, code=reason)
     kind: ErrorKind = "not_found" if reason in ("MISSING", "INACTIVE") else "client_error"
-    return Outcome.failed(kind, told, retryable=False, code=reason)
+    return Outcome.failed(kind, message, retryable=False, code=reason)
 
 
 def outcome_of(task: Mapping[str, Any], container: str | None) -> Outcome:
@@ -53,22 +53,22 @@ def outcome_of(task: Mapping[str, Any], container: str | None) -> Outcome:
         return _failed("schema", f"the task has no container {container!r} (it has: {names})", result, retryable=False)
     worst = next((one for one in judged if one["exit_code"] != 0), judged[0])
     result["exit_code"] = worst["exit_code"]
-    said = f"{worst.get('reason', '')} {task.get('stoppedReason') or ''}".strip()
+    reason = f"{worst.get('reason', '')} {task.get('stoppedReason') or ''}".strip()
     code = str(task.get("stopCode") or "")
     if worst["exit_code"] == 0:
         return Outcome.ok(result)
-    if OOM in said:
-        message = f"{worst['name']} ran out of memory: {said}"
+    if OOM in reason:
+        message = f"{worst['name']} ran out of memory: {reason}"
         return _failed("limit", message, result, code=OOM, retryable=False)
     if worst["exit_code"] is not None and code in ("", "EssentialContainerExited"):
         message = f"{worst['name']} ended with exit code {worst['exit_code']}" + (
             f": {worst['reason']}" if "reason" in worst else ""
         )
         return _failed("client_error", message, result, code=worst["exit_code"], retryable=False)
-    if "CannotPull" in said or "ResourceInitialization" in said:
-        return _unable(said, result)
+    if "CannotPull" in reason or "ResourceInitialization" in reason:
+        return _unable(reason, result)
     kind, retryable = _STOP_CODES.get(code, ("server_error", True))
-    message = f"the task was stopped ({code or 'no code'}): {said or 'no reason given'}"
+    message = f"the task was stopped ({code or 'no code'}): {reason or 'no reason given'}"
     return _failed(kind, message, result, code=code or None, retryable=retryable)
 
 
@@ -81,14 +81,14 @@ def gone(task: str) -> Outcome:
     return Outcome.failed("not_found", message, retryable=False, code="MISSING")
 
 
-def _unable(said: str, result: Mapping[str, Any]) -> Outcome:
+def _unable(reason: str, result: Mapping[str, Any]) -> Outcome:
     """Return the outcome where an image was not pulled, or what the task needs was not there."""
-    code = next((word for word in re.findall(r"\w+Error", said)), "TaskFailedToStart")
-    if _NOT_ALLOWED.search(said):
-        return _failed("auth", said, result, code=code, retryable=False)
-    if _NOT_THERE.search(said):
-        return _failed("not_found", said, result, code=code, retryable=False)
-    return _failed("connection", said, result, code=code, retryable=True)
+    code = next((word for word in re.findall(r"\w+Error", reason)), "TaskFailedToStart")
+    if _NOT_ALLOWED.search(reason):
+        return _failed("auth", reason, result, code=code, retryable=False)
+    if _NOT_THERE.search(reason):
+        return _failed("not_found", reason, result, code=code, retryable=False)
+    return _failed("connection", reason, result, code=code, retryable=True)
 
 
 def _failed(

@@ -90,9 +90,10 @@ class ContainerTool:
         try:
             answer = ecs.run_task(cluster=request.cluster, clientToken=name, startedBy=name, count=1, **request.arguments)
         except ClientError as error:
-            said: Any = error.response
-            if code_of(error) == "ConflictException" and said.get("resourceIds"):  # it was started, from other templates' values
-                return Outcome.outside({**kept, "task": said["resourceIds"][0]}, _pause(call))
+            response: Any = error.response
+            if code_of(error) == "ConflictException" and response.get("resourceIds"):
+                # it was started, from other templates' values
+                return Outcome.outside({**kept, "task": response["resourceIds"][0]}, _pause(call))
             if _NO_DEFINITION.search(str(error)):
                 message = f"container: there is no task definition {request.arguments['taskDefinition']}"
                 return Outcome.failed("not_found", message, retryable=False, code=code_of(error))
@@ -162,8 +163,8 @@ def _unknown(call: ToolCall, error: ClientError | BotoCoreError, right: Right, n
 def _pause(call: ToolCall) -> float:
     """Return the seconds until the next look: as `poll` says, else more from look to look."""
     assert call.outside is not None
-    said = seconds(call, "poll")
-    return said if said is not None else min(FIRST_LOOK_S * GROWTH ** min(call.outside.looks, 50), LONGEST_LOOK_S)
+    poll = seconds(call, "poll")
+    return poll if poll is not None else min(FIRST_LOOK_S * GROWTH ** min(call.outside.looks, 50), LONGEST_LOOK_S)
 
 
 def _logs(ecs: Any, task: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -174,9 +175,9 @@ def _logs(ecs: Any, task: Mapping[str, Any]) -> list[dict[str, str]]:
         return [{"unknown": f"the task definition cannot be read: {type(error).__name__}"}]
     number, found = str(task["taskArn"]).rpartition("/")[2], []
     for container in definition.get("containerDefinitions", ()):
-        said = container.get("logConfiguration", {})
-        options = said.get("options", {})
-        if said.get("logDriver") == "awslogs" and "awslogs-group" in options:
+        config = container.get("logConfiguration", {})
+        options = config.get("options", {})
+        if config.get("logDriver") == "awslogs" and "awslogs-group" in options:
             place = {"container": container["name"], "group": options["awslogs-group"]}
             if "awslogs-stream-prefix" in options:
                 place["stream"] = f"{options['awslogs-stream-prefix']}/{container['name']}/{number}"

@@ -27,16 +27,16 @@ def arguments(call: ToolCall) -> dict[str, Any]:
     account, user = fields.get("account"), fields.get("user")
     if not isinstance(account, str) or not _ACCOUNT.fullmatch(account):
         raise BadInput("`auth` needs `account`, the name of a Snowflake account such as myorg-account")
-    given = {name: call.inputs.get(name) or fields.get(name) for name in _NAMES}
-    for name, value in given.items():
+    settings = {name: call.inputs.get(name) or fields.get(name) for name in _NAMES}
+    for name, value in settings.items():
         if value is not None and not isinstance(value, str):
             raise BadInput(f"`{name}` must be a name")
     proof = _proof(fields)
     if user is not None or "token" not in proof:  # a token says whose it is
         if not isinstance(user, str) or not user:
             raise BadInput("`auth` needs `user`")
-        given["user"] = user
-    return {"account": account, **proof, **{name: value for name, value in given.items() if value}}
+        settings["user"] = user
+    return {"account": account, **proof, **{name: value for name, value in settings.items() if value}}
 
 
 def _fields(call: ToolCall) -> Mapping[str, Any]:
@@ -62,12 +62,12 @@ def _proof(fields: Mapping[str, Any]) -> dict[str, Any]:
     if len(there) != 1:
         raise BadInput("`auth` needs one of `password`, `private_key` (PEM) and `token`")
     word, value = there[0], str(fields[there[0]])
-    said = str(fields.get("authenticator") or "").lower()
+    authenticator = str(fields.get("authenticator") or "").lower()
     if word == "token":
-        if said not in ("", *_TOKENS):
+        if authenticator not in ("", *_TOKENS):
             raise BadInput(f"`authenticator` of a token is {' or '.join(_TOKENS)}")
-        return {"token": value, "authenticator": (said or _TOKENS[0]).upper() if said == _TOKENS[1] else _TOKENS[0]}
-    if said not in ("", "snowflake", "snowflake_jwt"):
+        return {"token": value, "authenticator": authenticator.upper() if authenticator == _TOKENS[1] else _TOKENS[0]}
+    if authenticator not in ("", "snowflake", "snowflake_jwt"):
         raise BadInput("`authenticator` must be left out with a password or a key: nobody is there to answer a browser")
     return {"password": value} if word == "password" else {"private_key": _key(value, fields.get("private_key_passphrase"))}
 

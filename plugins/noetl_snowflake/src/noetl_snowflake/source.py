@@ -24,12 +24,12 @@ _FIXED: Final = 0
 
 def as_inputs(source: Mapping[str, Any]) -> dict[str, Any]:
     """Return a source as the inputs of a task that writes its rows to a file. Raises `BadInput`."""
-    given = {key: value for key, value in source.items() if key not in ("query", "table", "columns", "connection")}
+    inputs = {key: value for key, value in source.items() if key not in ("query", "table", "columns", "connection")}
     if "connection" in source:
         if "auth" in source:
             raise BadInput("`source` has auth and connection: keep one")
-        given["auth"] = source["connection"]
-    return {**given, "command": _query(source), "to": "jsonl"}
+        inputs["auth"] = source["connection"]
+    return {**inputs, "command": _query(source), "to": "jsonl"}
 
 
 def _query(source: Mapping[str, Any]) -> str:

@@ -87,10 +87,12 @@ class _Work:
         if self._to is not None:
             files.check_format(self._to)
         self._most = sql.max_rows(call)
-        said = call.spec.get("statement_timeout")
-        if said is not None and (isinstance(said, bool) or not isinstance(said, int | float) or not 0 < said < 86_400 * 7):
+        seconds = call.spec.get("statement_timeout")
+        if seconds is not None and (
+            isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < 86_400 * 7
+        ):
             raise BadInput("`spec.statement_timeout` must be a number of seconds")
-        self._each_s = said
+        self._each_s = seconds
         self._until = time.monotonic() + (DEFAULT_TIMEOUT_S if call.timeout_s is None else call.timeout_s)
         self._number = 0
         self.types: dict[str, str] = {}
@@ -130,7 +132,7 @@ class _Work:
             self.stop()
             cursor.executemany(self._statements[0].text, [sql.bound(row, _value) for row in self._rows])
             return sql.changed(cursor.rowcount or 0)
-        answers, given = sql.Answers(self._call), None
+        answers, reference = sql.Answers(self._call), None
         for number, statement in enumerate(self._statements, 1):
             self.stop()
             self._number = number
@@ -143,13 +145,13 @@ class _Work:
             elif self._to is not None and number == len(self._statements):
                 columns = sql.unique(names)
                 self.types = types_of(columns, cursor.description)
-                given = files.written(self._call, self._to, columns, files.batches(cursor, self.stop))
+                reference = files.written(self._call, self._to, columns, files.batches(cursor, self.stop))
             else:
                 rows = (row for batch in files.batches(cursor, self.stop) for row in batch)
                 answers.rows(sql.table(names, rows, self._most))
-        if self._to is not None and given is None:
+        if self._to is not None and reference is None:
             raise BadInput("`to` writes the rows of the last statement, which gives none")
-        return given or answers.result()
+        return reference or answers.result()
 
     def _left(self) -> float:
         return self._until - time.monotonic()

@@ -61,15 +61,15 @@ def _letters(url: str) -> Iterator[tuple[DeadLetter, str]]:
 def read_letter(body: str) -> DeadLetter | None:
     """Return the dead letter of a command or a wake; None for any other message."""
     try:
-        said = json.loads(body)
+        message = json.loads(body)
     except ValueError:
         return None
-    if not isinstance(said, dict):
+    if not isinstance(message, dict):
         return None
-    if isinstance(said.get("wake"), str):
-        return DeadLetter(said["wake"])
-    execution_id, run_id = said.get("execution_id"), said.get("run_id")
+    if isinstance(message.get("wake"), str):
+        return DeadLetter(message["wake"])
+    execution_id, run_id = message.get("execution_id"), message.get("run_id")
     if not isinstance(execution_id, str) or not isinstance(run_id, str):
         return None
-    seq = said.get("expected_seq")
-    return DeadLetter(execution_id, run_id, str(said.get("step")), seq if type(seq) is int else 0)
+    seq = message.get("expected_seq")
+    return DeadLetter(execution_id, run_id, str(message.get("step")), seq if type(seq) is int else 0)

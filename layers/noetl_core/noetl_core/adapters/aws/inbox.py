@@ -58,9 +58,9 @@ class S3Inbox:
             TaggingDirective="REPLACE",
             ChecksumAlgorithm="SHA256",
         )
-        told = copied.get("CopyObjectResult", {}).get("ChecksumSHA256")
-        if told:
-            return b64decode(told).hex()
+        checksum = copied.get("CopyObjectResult", {}).get("ChecksumSHA256")
+        if checksum:
+            return b64decode(checksum).hex()
         digest = sha256()
         for part in client("s3").get_object(Bucket=self._results, Key=key)["Body"].iter_chunks(PART):
             digest.update(part)

@@ -108,8 +108,8 @@ class SqsCommandQueue:
         if len(body) > MAX_MESSAGE:
             key = f"{command.execution_id}/commands/{command.run_id}-{command.expected_seq}-{command.mode}.json"
             stored = self._results.put(key, body.encode())["key"]
-            said = {k: getattr(command, k) for k in ("execution_id", "run_id", "step", "expected_seq")}
-            body = json.dumps({STORED: stored, **said})  # `said` is for `handle_dead_letter`
+            ids = {k: getattr(command, k) for k in ("execution_id", "run_id", "step", "expected_seq")}
+            body = json.dumps({STORED: stored, **ids})  # `ids` are for `handle_dead_letter`
         return body
 
 
@@ -134,5 +134,5 @@ def read_command(message: str, results: ResultStore) -> Command:
 
 def about_command(message: str) -> dict[str, Any]:
     """Return the execution and run of a message, for a log line. Raises `ValueError` for a message that is not JSON."""
-    said = json.loads(message)
-    return {"execution_id": said.get("execution_id"), "step": said.get("step"), "run": said.get("run_id")}
+    fields = json.loads(message)
+    return {"execution_id": fields.get("execution_id"), "step": fields.get("step"), "run": fields.get("run_id")}

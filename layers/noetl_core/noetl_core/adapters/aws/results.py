@@ -39,10 +39,10 @@ class S3ResultStore:
         first = start or 0
         if end is not None and end <= first:
             return b""  # S3 cannot express an empty range
-        wanted = {} if start is None and end is None else {"Range": f"bytes={first}-{'' if end is None else end - 1}"}
+        options = {} if start is None and end is None else {"Range": f"bytes={first}-{'' if end is None else end - 1}"}
         try:
             with errors_of(f"get {key}"):
-                body: bytes = client("s3").get_object(Bucket=self._bucket, Key=key, **wanted)["Body"].read()
+                body: bytes = client("s3").get_object(Bucket=self._bucket, Key=key, **options)["Body"].read()
         except ClientError as error:
             if code_of(error) == "NoSuchKey":
                 raise NotFound(f"no object {key}") from error

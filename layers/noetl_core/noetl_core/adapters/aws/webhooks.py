@@ -22,13 +22,13 @@ class SqsWebhookSink:
         self._queue, self._results = queue, results
 
     def forward(self, delivery: WebhookDelivery) -> None:
-        named = {"path": delivery.path, "name": delivery.name, "id": delivery.id, "at": delivery.at}
-        message = json.dumps({WEBHOOK: {**named, "event": delivery.event}}, separators=(",", ":"))
+        fields = {"path": delivery.path, "name": delivery.name, "id": delivery.id, "at": delivery.at}
+        message = json.dumps({WEBHOOK: {**fields, "event": delivery.event}}, separators=(",", ":"))
         if len(message) > MAX_MESSAGE:
             body = json.dumps(delivery.event, separators=(",", ":")).encode()
-            mark = sha256(json.dumps(named).encode() + body).hexdigest()
+            mark = sha256(json.dumps(fields).encode() + body).hexdigest()
             stored = self._results.put(f"{FOLDER}/{mark}.json", body)["key"]
-            message = json.dumps({WEBHOOK: {**named, STORED: stored}})
+            message = json.dumps({WEBHOOK: {**fields, STORED: stored}})
         with errors_of("hand on a webhook"):
             client("sqs").send_message(QueueUrl=self._queue, MessageBody=message)
 
@@ -38,6 +38,6 @@ def read_webhook(message: Any, results: ResultStore) -> WebhookDelivery | None:
     gone, `Unavailable`."""
     if not isinstance(message, dict) or set(message) != {WEBHOOK}:
         return None
-    told = message[WEBHOOK]
-    event = told["event"] if "event" in told else json.loads(results.get(told[STORED]))
-    return WebhookDelivery(told["path"], told["name"], told["id"], event, told["at"])
+    fields = message[WEBHOOK]
+    event = fields["event"] if "event" in fields else json.loads(results.get(fields[STORED]))
+    return WebhookDelivery(fields["path"], fields["name"], fields["id"], event, fields["at"])

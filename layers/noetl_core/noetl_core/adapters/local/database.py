@@ -31,7 +31,7 @@ _NO_STORAGE = frozenset(
 )
 """Errors that waiting does not repair. They are the lowest byte of extended codes."""
 MEMORY = ":memory:"
-WAL_TRIES, WAL_PAUSE_S = 100, 0.05
+WAL_ATTEMPTS, WAL_PAUSE_S = 100, 0.05
 WAL_PAGES = 8000
 """Pages (of 4 KB) after which SQLite copies its write-ahead log into the file and syncs; its default of 1,000 is some 300
 steps."""
@@ -191,7 +191,7 @@ class Database:
         self._connection.execute(f"PRAGMA wal_autocheckpoint={WAL_PAGES}")
 
     def _enter_wal(self) -> None:
-        for _ in range(WAL_TRIES):
+        for _ in range(WAL_ATTEMPTS):
             try:
                 self._connection.execute("PRAGMA journal_mode=WAL")
                 return

@@ -15,9 +15,9 @@ def home() -> Path:
 
     A folder of another user is ignored. The search ends at the user's home and at file system boundaries.
     """
-    named = os.environ.get(VARIABLE)
-    if named:
-        return Path(named).absolute()
+    setting = os.environ.get(VARIABLE)
+    if setting:
+        return Path(setting).absolute()
     here = Path.cwd()
     return next((folder / NAME for folder in (here, *_above(here)) if _usable(folder / NAME, here)), here / NAME)
 

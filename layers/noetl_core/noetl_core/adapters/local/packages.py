@@ -60,7 +60,7 @@ class LocalPackages:
 
 def installed(requirements: Sequence[str], folder: Path, platform: Platform | None = None) -> None:
     """Install `requirements` into a new `folder`, all or nothing. Raises `MissingPackages`."""
-    wanted = ", ".join(requirements)
+    names = ", ".join(requirements)
     draft = folder.with_name(f"{folder.name}.{os.getpid()}")
     shutil.rmtree(draft, ignore_errors=True)
     private_folder(draft.parent)
@@ -69,7 +69,7 @@ def installed(requirements: Sequence[str], folder: Path, platform: Platform | No
         command = [*installer(platform), "--target", str(draft), "--only-binary", ":all:", *requirements]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=INSTALL_S)
         if done.returncode:
-            raise MissingPackages(f"cannot install {wanted}: {done.stderr.strip()[-WHY_CHARS:]}")
+            raise MissingPackages(f"cannot install {names}: {done.stderr.strip()[-WHY_CHARS:]}")
         (draft / FILE).write_text("".join(f"{line}\n" for line in requirements), "utf-8")
         try:
             draft.rename(folder)
@@ -77,7 +77,7 @@ def installed(requirements: Sequence[str], folder: Path, platform: Platform | No
             if not folder.exists():
                 raise
     except subprocess.TimeoutExpired:
-        raise MissingPackages(f"cannot install {wanted}: the installation took longer than {INSTALL_S} s") from None
+        raise MissingPackages(f"cannot install {names}: the installation took longer than {INSTALL_S} s") from None
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 

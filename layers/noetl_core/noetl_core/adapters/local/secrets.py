@@ -42,8 +42,8 @@ class LocalSecrets:
         return json_object(name, json.dumps(held[name]))
 
     def _nearest(self, name: str, held: Iterable[str]) -> str:
-        given = (key.removeprefix(PREFIX).lower() for key in self._environment if key.startswith(PREFIX))
-        near = difflib.get_close_matches(name, [*held, *given], 1, cutoff=0.7)
+        names = (key.removeprefix(PREFIX).lower() for key in self._environment if key.startswith(PREFIX))
+        near = difflib.get_close_matches(name, [*held, *names], 1, cutoff=0.7)
         return f' (did you mean "{near[0]}"?)' if near else ""
 
     def put(self, name: str, value: Mapping[str, Any]) -> None:

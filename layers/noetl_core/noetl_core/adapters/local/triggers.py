@@ -55,11 +55,11 @@ class SqliteTriggers:
             raise OtherRevision(revision)
 
     def triggers(self, path: str | None = None, kind: str | None = None) -> Sequence[TriggerRecord]:
-        asked = [(clause, value) for clause, value in (("path=?", path), ("kind=?", kind)) if value is not None]
-        where = " AND ".join(clause for clause, _ in asked) or "1"
+        conditions = [(clause, value) for clause, value in (("path=?", path), ("kind=?", kind)) if value is not None]
+        where = " AND ".join(clause for clause, _ in conditions) or "1"
         rows = self._db.rows(
             f"SELECT {_RECORD} FROM triggers WHERE {where} ORDER BY CAST(path AS BLOB), CAST(name AS BLOB)",
-            [value for _, value in asked],
+            [value for _, value in conditions],
         )
         return [_record(row) for row in rows]
 

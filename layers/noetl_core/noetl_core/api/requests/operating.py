@@ -114,7 +114,7 @@ Given = TypedDict(
     },
     total=False,
 )
-"""Arguments of the operation of a batch."""
+"""Arguments of the operation of a batch. OpenAPI has this class's name."""
 
 
 class OperateBatch(Request["following_shapes.Batch"]):
@@ -132,7 +132,7 @@ class OperateBatch(Request["following_shapes.Batch"]):
     filter: Annotated[Which, "selection of executions: at least one of its keys"]
     action: Annotated[Action, "the operation"]
     _: KW_ONLY
-    given: Annotated[Given | None, Field("arguments of the operation", "with")] = None
+    arguments: Annotated[Given | None, Field("arguments of the operation", "with")] = None
     preview: Annotated[bool | None, "only return the selected executions"] = None
     limit: Annotated[int | None, "maximum number of executions, 50 by default, up to 100"] = None
     cursor: Annotated[str | None, "continue after the page that returned this cursor"] = None
@@ -170,5 +170,5 @@ class OperatingApi(Caller):
         """Operate on the executions with a status, of a playbook, of a time, with labels (`key:value,key`) or with these ids, a
         page at a time; with `preview`, only list them."""
         which: Which = {"ids": ids, "status": status, "path": path, "since": since, "until": until, "label": label}
-        given: Given = {"reason": reason, "compensate": compensate, "from": begin}
-        return self.call(OperateBatch(which, action, given=given, preview=preview, limit=limit, cursor=cursor))
+        arguments: Given = {"reason": reason, "compensate": compensate, "from": begin}
+        return self.call(OperateBatch(which, action, arguments=arguments, preview=preview, limit=limit, cursor=cursor))

@@ -71,11 +71,11 @@ def install(control: Control, playbook: Playbook, version: PlaybookVersion) -> N
     stored = {record.name: record for record in control.triggers.triggers(version.path)}
     for trigger in playbook.executor.triggers:
         _install(control, trigger, version)
-    wanted = {trigger.name for trigger in playbook.executor.triggers}
+    names = {trigger.name for trigger in playbook.executor.triggers}
     for record in stored.values():
-        if record.name not in wanted and record.version < version.version:
+        if record.name not in names and record.version < version.version:
             _remove(control, record, version)
-    if stored or wanted:
+    if stored or names:
         _follow(control, version)
 
 

@@ -96,7 +96,7 @@ def set_alias(control: Control, path: str, name: str, weights: Mapping[int, int]
     if weights is not None:
         _check_alias(control, path, name, weights)
     shares = {version: weight for version, weight in (weights or {}).items() if weight}
-    wanted = shares if len(shares) > 1 else dict.fromkeys(shares, 1)
+    split = shares if len(shares) > 1 else dict.fromkeys(shares, 1)
 
     def change(record: PathRecord) -> tuple[PathRecord, str]:
         before = record.aliases.get(name)
@@ -108,11 +108,11 @@ def set_alias(control: Control, path: str, name: str, weights: Mapping[int, int]
             return replace(
                 record, aliases={k: v for k, v in record.aliases.items() if k != name}
             ), f"alias {name}: {previous} -> none"
-        if before == wanted:
+        if before == split:
             return record, ""
         if before is None and len(record.aliases) >= MAX_ALIASES:
             raise BadLabel(f"playbook {path} has {MAX_ALIASES} aliases, the maximum: remove one")
-        return replace(record, aliases={**record.aliases, name: wanted}), f"alias {name}: {previous} -> {split_text(wanted)}"
+        return replace(record, aliases={**record.aliases, name: split}), f"alias {name}: {previous} -> {split_text(split)}"
 
     return _changed(control, path, change, by)
 

@@ -79,21 +79,21 @@ class OnThisMachine(InboundSources):
 
 def _unmatched(kind: str, source: Mapping[str, Any]) -> str | None:
     """Return which key of a pattern no event has, so that none matches; None if one may match."""
-    wanted = source.get("pattern" if kind == Events.kind else "match")
-    if kind not in KEYS or not wanted:
+    pattern = source.get("pattern" if kind == Events.kind else "match")
+    if kind not in KEYS or not pattern:
         return None
-    if (key := _missing(wanted, KEYS[kind])) is not None:
+    if (key := _missing(pattern, KEYS[kind])) is not None:
         near = suggest(key, KEYS[kind]) or f"events have: {', '.join(sorted(KEYS[kind]))}"
         return f"no delivery matches: no event has {key} ({near})"
-    headers = wanted.get("headers")
+    headers = pattern.get("headers")
     if kind == Webhook.kind and isinstance(headers, Mapping) and (name := _missing(headers, headers_of(source))) is not None:
         return f"no delivery matches: no event has the header {name} (list it in `headers` of the webhook)"
     return None
 
 
-def _missing(wanted: Mapping[str, Any], known: Collection[str]) -> str | None:
+def _missing(pattern: Mapping[str, Any], known: Collection[str]) -> str | None:
     """Return the first required key that is not among the known ones."""
-    return next((key for key in wanted if key != EITHER and key not in known and not matches({key: wanted[key]}, {})), None)
+    return next((key for key in pattern if key != EITHER and key not in known and not matches({key: pattern[key]}, {})), None)
 
 
 def warnings(ways: InboundSources | None, playbook: Playbook) -> list[str]:

@@ -30,9 +30,9 @@ class WorkerTools:
                     add = f"add it: noetl up --tools {PLUGINS[task.kind]}, or the parameter ToolLayers"
                     yield f"task {task.name}: the stack has no layer with kind {task.kind} ({add})"
             if playbook.executor.requirements:
-                wanted = ", ".join(playbook.executor.requirements)
+                packages = ", ".join(playbook.executor.requirements)
                 add = "add it: noetl up --packages FILE, or the parameter ToolLayers"
-                yield f"requirements: the stack has no layer with {wanted} ({add})"
+                yield f"requirements: the stack has no layer with {packages} ({add})"
         if not self.shell and (shell := next((t for t in _each_kind(playbook) if t.kind == "shell"), None)):
             yield f"task {shell.name}: the stack runs no commands of playbooks (its parameter AllowShell is no)"
 

@@ -106,13 +106,13 @@ def _gated(control: Control, state: State) -> State:
     Concurrent operations may write the gate in another order than the log. So the last writer reads the log after its write.
     """
     for _ in range(MAX_GATES):
-        wanted: Mode = _GATES.get(state.status, "run")
+        mode: Mode = _GATES.get(state.status, "run")
         if state.finished:
             break
         gate = control.gates.gate(state.execution_id)
-        if gate.mode == wanted:
+        if gate.mode == mode:
             break
-        control.gates.set_gate(state.execution_id, replace(gate, mode=wanted, expires_at=state.expires_at))
+        control.gates.set_gate(state.execution_id, replace(gate, mode=mode, expires_at=state.expires_at))
         state = control.load(state.execution_id)
     return state
 

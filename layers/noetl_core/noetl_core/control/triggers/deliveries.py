@@ -100,8 +100,8 @@ class Deliveries:
                 return True  # its signature was that of this trigger, and it was matched then
             case UploadDelivery():
                 put = delivery.upload
-                wanted = source["bucket"] or self.bucket
-                return put.bucket == wanted and put.key.startswith(source["prefix"]) and put.key.endswith(source["suffix"])
+                bucket = source["bucket"] or self.bucket
+                return put.bucket == bucket and put.key.startswith(source["prefix"]) and put.key.endswith(source["suffix"])
 
     def _start(self, record: TriggerRecord, delivery: Delivery) -> Iterable[Firing]:
         occurrence, at = _identity(delivery)

@@ -147,8 +147,8 @@ class Hooks:
             return _refused(HTTPStatus.GONE, "deleted", f"the playbook {path} is deleted: nothing starts from it")
         if not hook.enabled:
             return _refused(HTTPStatus.CONFLICT, "disabled", f"the trigger {name} of {path} is disabled")
-        wanted = hook.source["match"]
-        if wanted and not matches(wanted, event):
+        pattern = hook.source["match"]
+        if pattern and not matches(pattern, event):
             return Answer(HTTPStatus.ACCEPTED, {"status": "ignored"})
         delivery = WebhookDelivery(path, name, delivery_id(hook.source, headers, event, body), event, self.clock.now())
         if hook.source.get("respond") == "validated" and (wrong := self.check(hook, delivery)) is not None:
@@ -178,23 +178,23 @@ class Hooks:
         secret. For a webhook that does not exist, a credential that does not exist is read, as often as the credential of one
         that exists."""
         key, now = (path, name), self.clock.now()
-        wanted = _nobodys(path, name) if hook is None else str(hook.source["credential"])
+        credential = _nobodys(path, name) if hook is None else str(hook.source["credential"])
         with self._lock:
             kept = self.kept.get(key)
-        if kept is not None and kept.credential == wanted:
+        if kept is not None and kept.credential == credential:
             lasts_s = MAX_AGE_S if kept.secrets or hook is None else MISSING_AGE_S
             if 0 <= now - kept.read_at < lasts_s * SECOND:
                 return kept.secrets
         try:
-            if not wanted.startswith(CREDENTIALS):
-                raise NotFound(f"credential {wanted!r} is not for webhooks: its name must begin with {CREDENTIALS}")
-            found = secrets_of(wanted, self.secrets.get(wanted), path, paths_required=self.paths_required)
+            if not credential.startswith(CREDENTIALS):
+                raise NotFound(f"credential {credential!r} is not for webhooks: its name must begin with {CREDENTIALS}")
+            found = secrets_of(credential, self.secrets.get(credential), path, paths_required=self.paths_required)
         except (NotFound, Forbidden) as error:
             found = []
             if hook is not None:
                 log.error("webhook %s of %s rejects every request: %s", name, path, error)
         with self._lock:
-            self.kept[key] = _Kept(now, wanted, found)
+            self.kept[key] = _Kept(now, credential, found)
         return found
 
 

@@ -75,7 +75,8 @@ def as_listed(control: Control, record: TriggerRecord, deleted_at: int | None) -
         view["starts"] = record.starts
     if deleted_at is not None:
         view["deleted_at"] = to_rfc3339(deleted_at)
-    if control.ways_in is not None and (why := control.ways_in.why_unreachable(record.kind, record.source)) is not None:
+    sources = control.inbound_sources
+    if sources is not None and (why := sources.why_unreachable(record.kind, record.source)) is not None:
         view["unreached"] = why
     if record.kind != Schedule.kind:
         return view

@@ -132,9 +132,9 @@ def _playbook_of(control: Control, rest: str, execution_id: str) -> PlaybookVers
     parts = rest.split("/")
     why = ""
     for end in range(len(parts) - 1, 0, -1):
-        named = "/".join(parts[:end])
+        prefix = "/".join(parts[:end])
         try:
-            path, version = split_version(named)
+            path, version = split_version(prefix)
             return resolve(control, path, version, execution_id)
         except (BadVersion, NotFound) as error:
             if "@" in parts[end - 1]:

@@ -162,8 +162,8 @@ def _error(request: AnswerCallback | AnswerCallbackByLink | AnswerWait) -> dict[
         if key not in ERROR_TYPES:
             raise BadRequest(f"unknown key {key!r}", f"body.error.{key}", nearest(key, ERROR_TYPES))
         if value is not None and ERROR_TYPES[key] and type(value) not in ERROR_TYPES[key]:
-            wanted = " or ".join(t.__name__ for t in ERROR_TYPES[key])
-            raise BadRequest(f"error.{key} is a JSON {type(value).__name__}; {wanted} is expected", f"body.error.{key}")
+            types = " or ".join(t.__name__ for t in ERROR_TYPES[key])
+            raise BadRequest(f"error.{key} is a JSON {type(value).__name__}; {types} is expected", f"body.error.{key}")
     return dict(error)
 
 

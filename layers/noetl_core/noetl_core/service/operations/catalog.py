@@ -149,8 +149,8 @@ def start_backfill(on: Operations, request: Backfill) -> shapes.BackfillStarted:
     control = on.control()
     path, version = path_and_version(request.path, request.version)
     parallel = 1 if request.parallel is None else request.parallel
-    wanted = backfill.Backfill(path, request.begin, request.end, version, request.trigger, parallel, request.again or "")
-    planned = backfill.plan(control, wanted)
+    occurrences = backfill.Backfill(path, request.begin, request.end, version, request.trigger, parallel, request.again or "")
+    planned = backfill.plan(control, occurrences)
     instants = [each["backfill"]["scheduled_at"] for each in planned.occurrences]
     found: shapes.BackfillStarted = {
         "playbook": executions.version_as_dict(control.catalog.get(path, planned.version)),
@@ -161,7 +161,7 @@ def start_backfill(on: Operations, request: Backfill) -> shapes.BackfillStarted:
     }
     if request.preview:
         return found
-    started = backfill.start_backfill(control, wanted, planned)
+    started = backfill.start_backfill(control, occurrences, planned)
     return {**found, "execution_id": started.execution_id, "created": started.created}
 
 
@@ -188,7 +188,7 @@ def _number(version: str) -> int:
 def _warnings(control: Control, playbook: Playbook) -> list[str]:
     """Return warnings about what this stack lacks for a playbook."""
     tools = control.worker_tools
-    return warnings(control.ways_in, playbook) + ([] if tools is None else list(tools.lacking(playbook)))
+    return warnings(control.inbound_sources, playbook) + ([] if tools is None else list(tools.lacking(playbook)))
 
 
 def _unfit_payloads(control: Control, source: str, playbook: Playbook) -> list[str]:

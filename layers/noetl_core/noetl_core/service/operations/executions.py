@@ -41,7 +41,7 @@ def start_execution(on: Operations, request: StartExecution) -> shapes.Started:
         path, version = path_and_version(path, version)
     if request.parent is not None:
         executions.load(control, execution_id(request.parent["execution_id"]))
-    wanted = StartRequest(
+    start = StartRequest(
         path=path,
         version=version,
         digest=request.playbook_id,
@@ -56,7 +56,7 @@ def start_execution(on: Operations, request: StartExecution) -> shapes.Started:
         strict=bool(request.strict),
         registers=on.registers,
     )
-    started = admit(control, wanted)
+    started = admit(control, start)
     found = {
         "execution_id": started.execution_id,
         "status": started.status,
@@ -93,8 +93,8 @@ def get_execution(on: Operations, request: GetExecution) -> shapes.Execution:
 @ListEvents.answered
 def list_events(on: Operations, request: ListEvents) -> shapes.Events:
     path = None if request.iteration is None else iteration_path(request.iteration, "query.iteration")
-    names = event_pages.named(request.name)
-    wanted = changes.named_fields(request.fields)
+    names = event_pages.event_names(request.name)
+    keys = changes.event_keys(request.fields)
     found = event_pages.page(
         on.control(),
         request.execution_id,
@@ -106,7 +106,7 @@ def list_events(on: Operations, request: ListEvents) -> shapes.Events:
         tail=request.tail,
         limit=pages.MAX_PAGE if request.limit is None else request.limit,
     )
-    events = [changes.trimmed(event, wanted) for event in found.events]
+    events = [changes.trimmed(event, keys) for event in found.events]
     page = {"events": events, "cursor": found.cursor, "more": found.more, "back": found.back}
     return cast("shapes.Events", page if found.position is None else {**page, "position": found.position})
 
@@ -117,10 +117,10 @@ def get_changes(on: Operations, request: GetChanges) -> Changes | None:
     `known`, which returned that cursor."""
     control, key = on.control(), on.cursor_key()
     limit = changes.EVENTS if request.limit is None else request.limit
-    wanted, after, known = changes.named_fields(request.fields), request.after, request.known
+    keys, after, known = changes.event_keys(request.fields), request.after, request.known
     if known and after and known == changes.tag_of(after) and changes.unchanged(control, request.execution_id, after, key):
         return None
-    return changes.changes(control, request.execution_id, key, after=after, limit=limit, fields=wanted)
+    return changes.changes(control, request.execution_id, key, after=after, limit=limit, fields=keys)
 
 
 @GetState.answered
@@ -153,4 +153,4 @@ def render_template(on: Operations, request: RenderTemplate) -> shapes.Rendered:
 @GetStats.answered
 def get_stats(on: Operations, request: GetStats) -> Stats:
     since = None if request.since is None else listing.instant(request.since)
-    return statistics.stats(on.control(), path=request.path, since=since, wanted=labels.parse_label_filter(request.label))
+    return statistics.stats(on.control(), path=request.path, since=since, label_filter=labels.parse_label_filter(request.label))

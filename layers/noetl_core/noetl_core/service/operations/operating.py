@@ -63,7 +63,7 @@ def redrive_execution(on: Operations, request: RedriveExecution) -> Redriven:
 
 @OperateBatch.answered
 def operate_batch(on: Operations, request: OperateBatch) -> Batch:
-    which, options = request.filter, request.given or {}
+    which, options = request.filter, request.arguments or {}
     ids = which.get("ids")
     selection = batch.Selection(
         None if ids is None else [execution_id(each) for each in ids],

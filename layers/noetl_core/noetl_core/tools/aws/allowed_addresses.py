@@ -34,9 +34,9 @@ class _Session(URLLib3Session):
     """Uses no proxy: with one, the proxy would resolve the name."""
 
     def __init__(self, policy: AddressPolicy) -> None:
-        said: Any = CONFIGS["s3"]  # botocore's types know neither its settings nor a pair of timeouts
-        waits: Any = (said.connect_timeout, said.read_timeout)
-        super().__init__(timeout=waits, max_pool_connections=said.max_pool_connections)
+        config: Any = CONFIGS["s3"]  # botocore's types know neither its settings nor a pair of timeouts
+        timeout: Any = (config.connect_timeout, config.read_timeout)
+        super().__init__(timeout=timeout, max_pool_connections=config.max_pool_connections)
         made: Any = self
         made._manager.pool_classes_by_scheme = _pools(policy)
 

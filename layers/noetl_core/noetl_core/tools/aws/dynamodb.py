@@ -78,17 +78,17 @@ def _query(call: ToolCall, request: dict[str, Any]) -> dict[str, Any]:
     most, limit, stop = option(call, "max_items"), call.inputs.get("limit"), stopper(call)
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
         raise BadInput(f"`limit` must be a whole number from 1, not {limit!r:.60}")
-    asked = {
+    query = {
         **request,
         **expressions(call),
         "KeyConditionExpression": text(call, "where"),
         "ScanIndexForward": not flag_of(call, "descending"),
         "ConsistentRead": flag_of(call, "consistent"),
     }
-    asked |= {"IndexName": text(call, "index")} if call.inputs.get("index") is not None else {}
+    query |= {"IndexName": text(call, "index")} if call.inputs.get("index") is not None else {}
     items: list[Any] = []
     room = max_bytes = option(call, "max_bytes")
-    for page in _client(call).get_paginator("query").paginate(**asked):
+    for page in _client(call).get_paginator("query").paginate(**query):
         stop()
         found = [shown(item) for item in page["Items"][: None if limit is None else limit - len(items)]]
         items += found

@@ -41,16 +41,16 @@ class EmailTool:
         if not recipients:
             raise BadInput("a mail needs recipients in `to`, `cc` or `bcc`")
         if len(recipients) > MAX_RECIPIENTS:
-            told = f"email: {len(recipients)} recipients, and SES takes at most {MAX_RECIPIENTS} for one mail"
-            return Outcome.failed("limit", told, retryable=False)
+            reason = f"email: {len(recipients)} recipients, and SES takes at most {MAX_RECIPIENTS} for one mail"
+            return Outcome.failed("limit", reason, retryable=False)
         rights.check(SENDERS, address)
         message = _message(call)
         size = _size(message)
         if size > MAX_BYTES:
-            told = (
+            reason = (
                 f"email: texts and attachments have {size:,} bytes, the limit is {MAX_BYTES:,}: send a link (s3, action presign)"
             )
-            return Outcome.failed("limit", told, retryable=False)
+            return Outcome.failed("limit", reason, retryable=False)
         with errors_of(call.kind, SENDERS, address):
             answer = client("sesv2", optional_text(call, "region"), ANSWER_S).send_email(
                 FromEmailAddress=sender,
@@ -99,12 +99,12 @@ def _message(call: ToolCall) -> dict[str, Any]:
     }
 
 
-def _attachment(given: Any) -> dict[str, Any]:
-    if not isinstance(given, Mapping) or not {"name", "data"} <= set(given) <= _OF_ATTACHMENT:
+def _attachment(file: Any) -> dict[str, Any]:
+    if not isinstance(file, Mapping) or not {"name", "data"} <= set(file) <= _OF_ATTACHMENT:
         raise BadInput(
-            f"an attachment is a mapping with `name` and `data`, and optionally `format` and `content_type`, not {given!r:.80}"
+            f"an attachment is a mapping with `name` and `data`, and optionally `format` and `content_type`, not {file!r:.80}"
         )
-    name, content_type = given["name"], given.get("content_type")
+    name, content_type = file["name"], file.get("content_type")
     if not isinstance(name, str) or not name.isprintable() or not name or "/" in name or "\\" in name:
         raise BadInput(f"`name` of an attachment must be the name of a file, not {name!r:.80}")
     if content_type is not None and not (isinstance(content_type, str) and content_type.isprintable()):
@@ -113,7 +113,7 @@ def _attachment(given: Any) -> dict[str, Any]:
         "FileName": name,
         "ContentType": content_type or mimetypes.guess_type(name)[0] or "application/octet-stream",
         "ContentDisposition": "ATTACHMENT",
-        "RawContent": _content(name, given["data"], given.get("format")),
+        "RawContent": _content(name, file["data"], file.get("format")),
     }
 
 

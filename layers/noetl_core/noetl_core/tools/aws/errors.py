@@ -67,16 +67,16 @@ def outcome_of(kind: str, error: ClientError | BotoCoreError, right: Right | Non
 
 def _answered(kind: str, error: ClientError, right: Right | None, name: str) -> Outcome:
     code, status = code_of(error), status_of(error)
-    told = str(error.response.get("Error", {}).get("Message", "")) or code
-    message = f"{kind}: {error.operation_name}: {told}" + (f" ({code})" if code not in told else "")
+    reason = str(error.response.get("Error", {}).get("Message", "")) or code
+    message = f"{kind}: {error.operation_name}: {reason}" + (f" ({code})" if code not in reason else "")
     if code in DENIED:
         hint = _hint(right, name)
         return Outcome.failed("auth", message + hint, retryable=False, code=code, details={"status": status})
-    found, retryable = _kind_of(code, status, told)
+    found, retryable = _kind_of(code, status, reason)
     return Outcome.failed(found, message, retryable=retryable, code=code, details={"status": status})
 
 
-def _kind_of(code: str, status: int, told: str) -> tuple[ErrorKind, bool]:
+def _kind_of(code: str, status: int, reason: str) -> tuple[ErrorKind, bool]:
     if code in UNKNOWN_CALLER:
         return "auth", False
     if code in NOT_FOUND:
@@ -85,7 +85,7 @@ def _kind_of(code: str, status: int, told: str) -> tuple[ErrorKind, bool]:
         return "rate_limit", True
     if code in TIMED_OUT:
         return "timeout", True
-    if code in TOO_LARGE or (code == "ValidationException" and "size has exceeded" in told):
+    if code in TOO_LARGE or (code == "ValidationException" and "size has exceeded" in reason):
         return "limit", False
     if code in CONFLICT:
         return "server_error", True
@@ -99,9 +99,9 @@ def _kind_of(code: str, status: int, told: str) -> tuple[ErrorKind, bool]:
 def _hint(right: Right | None, name: str) -> str:
     if right is None or not rights.on_stack():
         return ""
-    named = f" to `{name}`" if name else ""
+    target = f" to `{name}`" if name else ""
     return (
-        f"; the stack's parameter {right.parameter} grants access{named},"
+        f"; the stack's parameter {right.parameter} grants access{target},"
         f" unless a policy of the {right.noun} or of its key denies it"
     )
 

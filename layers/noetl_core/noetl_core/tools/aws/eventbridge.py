@@ -41,7 +41,7 @@ class EventBridgeTool:
         bus = optional_text(call, "bus") or DEFAULT
         name = bus_name(bus)
         rights.check(EVENT_BUSES, name)
-        entries = [_entry(call, bus, detail) for detail in messages.given(call, "detail", "details")]
+        entries = [_entry(call, bus, detail) for detail in messages.values(call, "detail", "details")]
         batches = messages.batches(call.kind, entries, _size, MAX_BYTES)
         sent: list[str] = []
         stop = stopper(call)
@@ -91,6 +91,6 @@ def _put(kind: str, answers: Sequence[Mapping[str, Any]], before: int, of: int) 
     for number, one in enumerate(answers, before):
         if "ErrorCode" in one:
             code = str(one["ErrorCode"])
-            told = f"event {number} was not put: {one.get('ErrorMessage') or code}"
-            raise messages.refused(kind, told, code, FAILURES.get(code, "client_error"), before + len(sent), of)
+            message = f"event {number} was not put: {one.get('ErrorMessage') or code}"
+            raise messages.refused(kind, message, code, FAILURES.get(code, "client_error"), before + len(sent), of)
     return sent

@@ -77,9 +77,9 @@ def _context(call: ToolCall) -> str:
 def _outcome(name: str, answer: Any, body: bytes) -> Outcome:
     value = _value(body)
     if answer.get("FunctionError"):
-        told = value.get("errorMessage") if isinstance(value, dict) else None
+        reason = value.get("errorMessage") if isinstance(value, dict) else None
         code = str(value.get("errorType")) if isinstance(value, dict) and value.get("errorType") else answer["FunctionError"]
-        message = f"lambda: {name} failed: {told or answer['FunctionError']}"[:2000]
+        message = f"lambda: {name} failed: {reason or answer['FunctionError']}"[:2000]
         return Outcome.failed("server_error", message, retryable=False, code=code, details={"payload": value})
     return Outcome.ok({"status": answer["StatusCode"], "payload": value, "version": answer.get("ExecutedVersion")})
 

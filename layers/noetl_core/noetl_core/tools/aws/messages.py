@@ -16,7 +16,7 @@ AT_ONCE: Final = 10
 Entry = dict[str, Any]
 
 
-def given(call: ToolCall, one: str, several: str) -> list[Any]:
+def values(call: ToolCall, one: str, several: str) -> list[Any]:
     """Return the values to send: the list in the input `several`, else the value of `one`. Raises `BadInput`."""
     listed = call.inputs.get(several)
     if listed is None:
@@ -91,13 +91,13 @@ def sent_in(kind: str, answer: Mapping[str, Any], before: int, of: int) -> list[
     sent = [one["MessageId"] for one in sorted(answer.get("Successful", ()), key=lambda one: int(one["Id"]))]
     for failed in answer.get("Failed", ()):
         mine = bool(failed.get("SenderFault"))
-        told = f"message {failed['Id']} was not sent: {failed.get('Message', failed['Code'])}"
-        raise refused(kind, told, failed["Code"], "client_error" if mine else "server_error", before + len(sent), of)
+        message = f"message {failed['Id']} was not sent: {failed.get('Message', failed['Code'])}"
+        raise refused(kind, message, failed["Code"], "client_error" if mine else "server_error", before + len(sent), of)
     return sent
 
 
-def refused(kind: str, told: str, code: str, error: ErrorKind, sent: int, of: int) -> ToolFailed:
+def refused(kind: str, message: str, code: str, error: ErrorKind, sent: int, of: int) -> ToolFailed:
     """Return the failure of a task if the service did not accept one of its messages."""
     retryable = error in ("server_error", "rate_limit")
-    outcome = Outcome.failed(error, f"{kind}: {told}", retryable=retryable, code=code, details={"sent": sent, "of": of})
+    outcome = Outcome.failed(error, f"{kind}: {message}", retryable=retryable, code=code, details={"sent": sent, "of": of})
     return ToolFailed(outcome)

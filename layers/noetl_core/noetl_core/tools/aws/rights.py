@@ -68,12 +68,12 @@ def check(right: Right, name: str) -> None:
     """
     if name in own(right):
         raise Forbidden(f"{right.noun} `{name}` is the engine's own: no parameter opens it to tools")
-    said = granted(right)
-    if said is not None and not re.fullmatch(right.names, name):
+    patterns = granted(right)
+    if patterns is not None and not re.fullmatch(right.names, name):
         raise Forbidden(
             f"{right.noun} `{name[:200]}` must be a name, not an ARN or a path, as in the stack's parameter {right.parameter}"
         )
-    if said is not None and not any(_matches(pattern, name) for pattern in said):
+    if patterns is not None and not any(_matches(pattern, name) for pattern in patterns):
         raise Forbidden(missing(right, name))
 
 
@@ -86,18 +86,18 @@ def check_reading(bucket: str, key: str) -> None:
 
 def granted(right: Right) -> tuple[str, ...] | None:
     """Return the names and patterns that the parameter lists; None if the rights of the caller's profile apply."""
-    said = os.environ.get(right.variable)
-    if said is None and not on_stack():
+    value = os.environ.get(right.variable)
+    if value is None and not on_stack():
         return None
-    return tuple(name for each in (said or "").split(",") if (name := each.strip()))
+    return tuple(name for each in (value or "").split(",") if (name := each.strip()))
 
 
 def missing(right: Right, name: str) -> str:
     """Return the message of a refusal: the parameter and its present names."""
-    said = granted(right)
-    if said is None:
+    patterns = granted(right)
+    if patterns is None:
         return f"the caller's AWS profile may not use {right.noun} `{name}`"
-    names = f"it names: {', '.join(said)}" if said else "it names none"
+    names = f"it names: {', '.join(patterns)}" if patterns else "it names none"
     return f"the stack's parameter {right.parameter} does not name {right.noun} `{name}` ({names})"
 
 

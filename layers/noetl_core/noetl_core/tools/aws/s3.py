@@ -168,14 +168,14 @@ def _delete(call: ToolCall) -> dict[str, Any]:
     version = optional_text(call, "version_id")
     if version is not None and len(keys) != 1:
         raise BadInput("`version_id` needs one `key`")
-    wanted = [{"Key": key, **({"VersionId": version} if version else {})} for key in keys]
+    objects = [{"Key": key, **({"VersionId": version} if version else {})} for key in keys]
     with errors_of(call.kind, BUCKETS, bucket):
-        for start in range(0, len(wanted), DELETED_AT_ONCE):
-            part = {"Objects": wanted[start : start + DELETED_AT_ONCE], "Quiet": True}
+        for start in range(0, len(objects), DELETED_AT_ONCE):
+            part = {"Objects": objects[start : start + DELETED_AT_ONCE], "Quiet": True}
             refused = _client(call).delete_objects(Bucket=bucket, Delete=part).get("Errors", [])
             if refused:  # an error of one key is handled like an error of the request
-                said = {name: refused[0].get(name, "") for name in ("Code", "Message", "Key")}
-                raise ClientError({"Error": {"Code": said["Code"], "Message": said["Message"]}}, f"DeleteObjects: {said['Key']}")
+                code, message, key = (refused[0].get(name, "") for name in ("Code", "Message", "Key"))
+                raise ClientError({"Error": {"Code": code, "Message": message}}, f"DeleteObjects: {key}")
     return {"bucket": bucket, "deleted": len(keys)}
 
 
@@ -237,12 +237,12 @@ def _bucket_and_pattern(call: ToolCall) -> tuple[str, str | None]:
 
 def _source(call: ToolCall) -> tuple[Place, str | None]:
     """Return the object to copy, and its version."""
-    given = call.inputs.get("source")
-    if isinstance(given, str):
-        return parsed(given, "source"), None
-    if not isinstance(given, Mapping) or not {"bucket", "key"} <= set(given) <= {"bucket", "key", "version_id"}:
+    source = call.inputs.get("source")
+    if isinstance(source, str):
+        return parsed(source, "source"), None
+    if not isinstance(source, Mapping) or not {"bucket", "key"} <= set(source) <= {"bucket", "key", "version_id"}:
         raise BadInput("`source` must be s3://bucket/key, or a mapping {bucket, key, version_id}")
-    return Place(str(given["bucket"]), str(given["key"])), given.get("version_id") or None
+    return Place(str(source["bucket"]), str(source["key"])), source.get("version_id") or None
 
 
 def _keys(call: ToolCall) -> tuple[str, list[str]]:
@@ -264,18 +264,18 @@ def _with(call: ToolCall, request: Mapping[str, Any], **names: str) -> dict[str,
 
 
 def _metadata(call: ToolCall) -> dict[str, str]:
-    given = call.inputs.get("metadata") or {}
-    if not isinstance(given, Mapping) or not all(isinstance(value, str | int | float) for value in given.values()):
+    metadata = call.inputs.get("metadata") or {}
+    if not isinstance(metadata, Mapping) or not all(isinstance(value, str | int | float) for value in metadata.values()):
         raise BadInput("`metadata` must be a mapping of names to texts")
-    for name in given:
+    for name in metadata:
         if not _HEADER_NAME.fullmatch(str(name)):
             raise BadInput(f"`metadata`: {str(name)[:60]!r} is not a name: letters, digits, - and _")
-    return {str(name): _header(f"metadata.{name}", str(value)) for name, value in given.items()}
+    return {str(name): _header(f"metadata.{name}", str(value)) for name, value in metadata.items()}
 
 
 def _content_type(call: ToolCall) -> dict[str, str]:
-    said = optional_text(call, "content_type")
-    return {} if said is None else {"ContentType": _header("content_type", said)}
+    value = optional_text(call, "content_type")
+    return {} if value is None else {"ContentType": _header("content_type", value)}
 
 
 def _header(what: str, value: str) -> str:

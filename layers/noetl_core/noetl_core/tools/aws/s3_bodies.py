@@ -68,8 +68,8 @@ def write(
         done = []
         for number, part in enumerate(_chained(first, following, parts), 1):
             stop()
-            told = s3.upload_part(**upload, PartNumber=number, Body=part)
-            done.append({"PartNumber": number, "ETag": told["ETag"]})
+            answer = s3.upload_part(**upload, PartNumber=number, Body=part)
+            done.append({"PartNumber": number, "ETag": answer["ETag"]})
         finished: Mapping[str, Any] = s3.complete_multipart_upload(**upload, MultipartUpload={"Parts": done}, **conditions)
     except BaseException:
         s3.abort_multipart_upload(**upload)

@@ -102,8 +102,8 @@ def signed(
     from botocore.credentials import Credentials
 
     kept = [(name, value) for name, value in headers if name.decode("latin-1").lower() not in HEADERS]
-    given = {n.decode("latin-1"): v.decode("latin-1") for n, v in kept if n.decode("latin-1").lower() in _SIGNED}
-    request = AWSRequest(method=method, url=url, headers=given, data=body)
+    signed_headers = {n.decode("latin-1"): v.decode("latin-1") for n, v in kept if n.decode("latin-1").lower() in _SIGNED}
+    request = AWSRequest(method=method, url=url, headers=signed_headers, data=body)
     make = S3SigV4Auth if signing.service == "s3" else SigV4Auth
     make(Credentials(signing.access_key, signing.secret_key, signing.token), signing.service, signing.region).add_auth(request)
     added = [(name, value) for name, value in request.headers.items() if name.lower() in HEADERS]

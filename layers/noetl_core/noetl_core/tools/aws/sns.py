@@ -33,7 +33,7 @@ class SnsTool:
         topic, subject = text(call, "topic"), optional_text(call, "subject")
         name = topic_name(topic)
         rights.check(TOPICS, name)
-        entries = [_entry(call, name, n, message) for n, message in enumerate(messages.given(call, "message", "messages"))]
+        entries = [_entry(call, name, n, message) for n, message in enumerate(messages.values(call, "message", "messages"))]
         if subject is not None:
             entries = [{**entry, "Subject": subject} for entry in entries]
         batches = messages.batches(call.kind, entries, _size, MAX_BYTES, TOGETHER)

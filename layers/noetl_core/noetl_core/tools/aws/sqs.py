@@ -27,8 +27,8 @@ class SqsTool:
         action_of(call)
         name, owner = parse_queue(text(call, "queue"))
         rights.check(QUEUES, name)
-        given = messages.given(call, "message", "messages")
-        entries = [_entry(call, name, n, message) for n, message in enumerate(given)]
+        values = messages.values(call, "message", "messages")
+        entries = [_entry(call, name, n, message) for n, message in enumerate(values)]
         with errors_of(call.kind, QUEUES, name):
             url = url_of(name, owner, optional_text(call, "region"))
             sent = _send(call, url, entries)

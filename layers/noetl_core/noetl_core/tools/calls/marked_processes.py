@@ -26,9 +26,9 @@ def new_mark() -> dict[str, str]:
 
 def end_marked(mark: Mapping[str, str]) -> None:
     """Kill the processes with `mark` until there are none."""
-    wanted = b"\0".join(f"{name}={value}".encode() for name, value in mark.items())
+    entry = b"\0".join(f"{name}={value}".encode() for name, value in mark.items())
     for _ in range(ROUNDS):
-        if not sum(_end(process, wanted) for process in _running()):
+        if not sum(_end(process, entry) for process in _running()):
             return
         time.sleep(PAUSE_S)
 
@@ -40,12 +40,12 @@ def _running() -> Iterator[int]:
                 yield int(folder.name)
 
 
-def _end(process: int, wanted: bytes) -> bool:
+def _end(process: int, entry: bytes) -> bool:
     """Kill a process if it has the mark, through a handle that is taken before, because its pid may be reused."""
     with suppress(OSError):  # it has ended, or belongs to another user
         held = os.pidfd_open(process)
         try:
-            if wanted in (_PROCESSES / str(process) / "environ").read_bytes().split(b"\0"):
+            if entry in (_PROCESSES / str(process) / "environ").read_bytes().split(b"\0"):
                 signal.pidfd_send_signal(held, signal.SIGKILL)
                 return True
         finally:

@@ -55,12 +55,12 @@ class DynamoDBCursor:
         if "done" not in self._table:
             raise BadInput("`cursor.done` is missing: attributes to change in items that are done, or the word delete")
         for name in ("done", "failed"):
-            said = self._table.get(name, "delete")
-            if said != "delete" and not (isinstance(said, Mapping) and said):
+            changes = self._table.get(name, "delete")
+            if changes != "delete" and not (isinstance(changes, Mapping) and changes):
                 raise BadInput(f"`cursor.{name}` must be a mapping of attributes to values, or the word delete")
 
     def claim(self, ids: ClaimIds, limit: int, lease_s: float) -> Inputs:
-        return {**self._asked("claim", ids), "limit": limit, "lease_s": lease_s}
+        return {**self._inputs("claim", ids), "limit": limit, "lease_s": lease_s}
 
     def claimed(self, result: Any) -> Claimed:
         return Claimed([Row(key, item) for key, item in result["items"]], json.dumps(result["keys"], ensure_ascii=False))
@@ -68,7 +68,7 @@ class DynamoDBCursor:
     def renew(self, ids: ClaimIds, rows: Sequence[Row], key_type: str | None, lease_s: float) -> Sequence[Inputs]:
         if not rows:
             return []
-        return [{**self._asked("renew", ids), "keys": _keys(key_type), "rows": [row.key for row in rows], "lease_s": lease_s}]
+        return [{**self._inputs("renew", ids), "keys": _keys(key_type), "rows": [row.key for row in rows], "lease_s": lease_s}]
 
     def held(self, result: Any, rows: Sequence[Row]) -> Collection[str]:
         return frozenset(result)
@@ -78,9 +78,9 @@ class DynamoDBCursor:
             what: [row.key for row in rows]
             for what, rows in (("done", settlement.done), ("failed", settlement.failed), ("released", settlement.released))
         }
-        return [{**self._asked("settle", ids), "keys": _keys(key_type), "rows": rows, "lease_s": 0}]
+        return [{**self._inputs("settle", ids), "keys": _keys(key_type), "rows": rows, "lease_s": 0}]
 
-    def _asked(self, action: str, ids: ClaimIds) -> dict[str, Any]:
+    def _inputs(self, action: str, ids: ClaimIds) -> dict[str, Any]:
         return {**self._table, "action": action, "claim": ids.claim, "failed_id": ids.failed}
 
 
@@ -105,45 +105,45 @@ class DynamoDBCalls:
         self._now = now
 
     def run(self, call: ToolCall) -> Outcome:
-        given = call.inputs
-        rights.check(rights.TABLES, given["table"])
-        dynamodb = client("dynamodb", given.get("region"))
-        with errors_of(KIND, rights.TABLES, given["table"]), ThreadPoolExecutor(AT_ONCE) as pool:
-            if given["action"] == "claim":
+        inputs = call.inputs
+        rights.check(rights.TABLES, inputs["table"])
+        dynamodb = client("dynamodb", inputs.get("region"))
+        with errors_of(KIND, rights.TABLES, inputs["table"]), ThreadPoolExecutor(AT_ONCE) as pool:
+            if inputs["action"] == "claim":
                 return Outcome.ok(self._claimed(call, dynamodb, pool))
-            requests, stop = Requests(given, {}, self._now()), stopper(call)
-            if given["action"] == "renew":
-                writes = [(text, requests.renew(key_of(text, given["keys"]))) for text in given["rows"]]
+            requests, stop = Requests(inputs, {}, self._now()), stopper(call)
+            if inputs["action"] == "renew":
+                writes = [(text, requests.renew(key_of(text, inputs["keys"]))) for text in inputs["rows"]]
             else:
-                rows = [(what, text) for what, texts in given["rows"].items() for text in texts]
-                writes = [(text, requests.settle(what, key_of(text, given["keys"]))) for what, text in rows]
+                rows = [(what, text) for what, texts in inputs["rows"].items() for text in texts]
+                writes = [(text, requests.settle(what, key_of(text, inputs["keys"]))) for what, text in rows]
             answers = _written(dynamodb, pool, [request for _, request in writes], stop)
             # A refused item belongs to another claim, or no longer exists: on renewal it is lost; on settling it is already
             # settled.
             return Outcome.ok([text for (text, _), answer in zip(writes, answers, strict=True) if answer is not None])
 
     def _claimed(self, call: ToolCall, dynamodb: Any, pool: ThreadPoolExecutor) -> dict[str, Any]:
-        given, stop = call.inputs, stopper(call)
-        table = dynamodb.describe_table(TableName=given["table"])["Table"]
-        schema = schema_of(table, given.get("index"), (given["by"], given["until"]))
+        inputs, stop = call.inputs, stopper(call)
+        table = dynamodb.describe_table(TableName=inputs["table"])["Table"]
+        schema = schema_of(table, inputs.get("index"), (inputs["by"], inputs["until"]))
         bound = expressions(call)
-        check(given, schema, bound.get("ExpressionAttributeNames", {}))
-        requests = Requests(given, bound, self._now())
+        check(inputs, schema, bound.get("ExpressionAttributeNames", {}))
+        requests = Requests(inputs, bound, self._now())
         items: list[Any] = []
         again = False
-        asked = {**requests.query(schema), "Limit": max(PAGE, 2 * given["limit"])}
-        for page in dynamodb.get_paginator("query" if given.get("where") else "scan").paginate(**asked):
+        query = {**requests.query(schema), "Limit": max(PAGE, 2 * inputs["limit"])}
+        for page in dynamodb.get_paginator("query" if inputs.get("where") else "scan").paginate(**query):
             stop()
             found = page["Items"]
-            held = [item for item in found if item.get(given["by"], {}).get("S") == given["claim"]]
+            held = [item for item in found if item.get(inputs["by"], {}).get("S") == inputs["claim"]]
             if again and not held:
                 break
             # A claim that has items takes no others: a late caller may have lost its run to a worker that has them already.
             again = again or bool(held)
-            items += _taken(dynamodb, pool, held if again else found, requests, schema, given["limit"] - len(items), stop)
-            if len(items) >= given["limit"]:
+            items += _taken(dynamodb, pool, held if again else found, requests, schema, inputs["limit"] - len(items), stop)
+            if len(items) >= inputs["limit"]:
                 break
-        hidden = (given["by"], given["until"])
+        hidden = (inputs["by"], inputs["until"])
         rows = [[text_of(item, schema.keys), shown({n: v for n, v in item.items() if n not in hidden})] for item in items]
         return {"keys": schema.keys, "items": rows}
 

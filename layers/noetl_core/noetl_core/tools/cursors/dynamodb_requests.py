@@ -58,25 +58,27 @@ def schema_of(table: Mapping[str, Any], index: str | None, claim: Sequence[str])
     return Schema(keys, index_keys, index not in {each["IndexName"] for each in local})
 
 
-def check(given: Mapping[str, Any], schema: Schema, names: Mapping[str, str]) -> None:
+def check(inputs: Mapping[str, Any], schema: Schema, names: Mapping[str, str]) -> None:
     """Raise `BadInput` if claims or settlements could not be written, or would be ineffective."""
     table_keys = {name for name, _ in schema.keys}
     for what in ("set", "done", "failed"):
-        changed = given.get(what)
+        changed = inputs.get(what)
         for name in changed if isinstance(changed, Mapping) else ():
             if name in table_keys:
                 raise BadInput(f"`cursor.{what}` cannot change {name}: it belongs to the key of the table")
-            if name in (given["by"], given["until"]):
+            if name in (inputs["by"], inputs["until"]):
                 raise BadInput(f"`cursor.{what}` cannot change {name}: the cursor keeps the claim in it")
             if what == "set" and name in schema.index_keys:
                 raise BadInput(f"`cursor.set` cannot change {name}: the index would no longer find items whose worker died")
-    for name in (given["by"], given["until"]):
+    for name in (inputs["by"], inputs["until"]):
         if name in table_keys or name in schema.index_keys:
             raise BadInput(f"{name} is for claims: it cannot belong to a key")
-    done = given["done"]
+    done = inputs["done"]
     if isinstance(done, Mapping):
-        asked = {names.get(word, word) for word in _WORD.findall(f"{given.get('where') or ''} {given.get('filter') or ''}")}
-        leaves = any(name in asked or (value is None and name in schema.index_keys) for name, value in done.items())
+        query_names = {
+            names.get(word, word) for word in _WORD.findall(f"{inputs.get('where') or ''} {inputs.get('filter') or ''}")
+        }
+        leaves = any(name in query_names or (value is None and name in schema.index_keys) for name, value in done.items())
         if not leaves:
             raise BadInput(
                 "`cursor.done` changes no attribute in `where` or `filter`, so items that are done would be claimed again:"
@@ -87,8 +89,8 @@ def check(given: Mapping[str, Any], schema: Schema, names: Mapping[str, str]) ->
 class Requests:
     """Requests for items of one table. `bound` has the names and values that the author's expressions use."""
 
-    def __init__(self, given: Mapping[str, Any], bound: Mapping[str, Any], now: float) -> None:
-        self._given, self._now = given, now
+    def __init__(self, inputs: Mapping[str, Any], bound: Mapping[str, Any], now: float) -> None:
+        self._inputs, self._now = inputs, now
         self._names: dict[str, str] = dict(bound.get("ExpressionAttributeNames", {}))
         self._values: dict[str, Any] = dict(bound.get("ExpressionAttributeValues", {}))
         for name in (*self._names, *self._values):
@@ -97,23 +99,23 @@ class Requests:
 
     def query(self, schema: Schema) -> dict[str, Any]:
         """Return the request for claimable items, and for those that this claim already has."""
-        given = self._given
-        asked = {"TableName": given["table"], "FilterExpression": self._claimable(), "ConsistentRead": not schema.eventual}
-        asked |= {"IndexName": given["index"]} if given.get("index") else {}
-        asked |= {"KeyConditionExpression": given["where"]} if given.get("where") else {}
-        shown = {f"#noetl_k{n}": name for n, (name, _) in enumerate(schema.keys)}
-        asked["ProjectionExpression"] = ", ".join([*shown, "#noetl_by"])
-        return {**asked, **self._bound({**self._claim_names(), **shown}, self._claim_values())}
+        inputs = self._inputs
+        request = {"TableName": inputs["table"], "FilterExpression": self._claimable(), "ConsistentRead": not schema.eventual}
+        request |= {"IndexName": inputs["index"]} if inputs.get("index") else {}
+        request |= {"KeyConditionExpression": inputs["where"]} if inputs.get("where") else {}
+        projection = {f"#noetl_k{n}": name for n, (name, _) in enumerate(schema.keys)}
+        request["ProjectionExpression"] = ", ".join([*projection, "#noetl_by"])
+        return {**request, **self._bound({**self._claim_names(), **projection}, self._claim_values())}
 
     def take(self, key: Mapping[str, Any], schema: Schema) -> dict[str, Any]:
         """Return the request that claims an item, if it still matches the query."""
-        given = self._given
+        inputs = self._inputs
         exists = {f"#noetl_e{n}": name for n, name in enumerate([schema.keys[0][0], *schema.index_keys])}
-        still = [*(f"attribute_exists({name})" for name in exists), *([grouped(given["where"])] if given.get("where") else ())]
-        changes = {**(given.get("set") or {}), given["by"]: given["claim"], given["until"]: self._until()}
+        still = [*(f"attribute_exists({name})" for name in exists), *([grouped(inputs["where"])] if inputs.get("where") else ())]
+        changes = {**(inputs.get("set") or {}), inputs["by"]: inputs["claim"], inputs["until"]: self._until()}
         update, names, values = _changed(changes)
         return {
-            "TableName": given["table"],
+            "TableName": inputs["table"],
             "Key": key,
             "UpdateExpression": update,
             "ConditionExpression": " AND ".join([*still, f"({self._claimable()})"]),
@@ -124,52 +126,56 @@ class Requests:
     def renew(self, key: Mapping[str, Any]) -> dict[str, Any]:
         """Return the request that renews a claim. It also claims an item that failed in this run and was released, unless others
         have claimed it, because a redrive runs it again."""
-        given = self._given
-        update, names, values = _changed({given["by"]: given["claim"], given["until"]: self._until()})
+        inputs = self._inputs
+        update, names, values = _changed({inputs["by"]: inputs["claim"], inputs["until"]: self._until()})
         return {
-            "TableName": given["table"],
+            "TableName": inputs["table"],
             "Key": key,
             "UpdateExpression": update,
             "ConditionExpression": "#noetl_by IN (:noetl_claim, :noetl_failed)",
-            **_with({"#noetl_by": given["by"], **names}, {**self._whose(), ":noetl_failed": {"S": given["failed_id"]}, **values}),
+            **_with(
+                {"#noetl_by": inputs["by"], **names}, {**self._whose(), ":noetl_failed": {"S": inputs["failed_id"]}, **values}
+            ),
         }
 
     def settle(self, what: str, key: Mapping[str, Any]) -> dict[str, Any]:
         """Return the request that settles an item; without an UpdateExpression it deletes."""
-        given = self._given
-        request = {"TableName": given["table"], "Key": key, "ConditionExpression": HELD}
-        names = {"#noetl_by": given["by"], "#noetl_until": given["until"]}
+        inputs = self._inputs
+        request = {"TableName": inputs["table"], "Key": key, "ConditionExpression": HELD}
+        names = {"#noetl_by": inputs["by"], "#noetl_until": inputs["until"]}
         values = {**self._whose(), ":noetl_null": {"S": "NULL"}}
-        said = None if what == "released" else given.get(what)
-        if said == "delete":
+        changes = None if what == "released" else inputs.get(what)
+        if changes == "delete":
             return {**request, **_with(names, values)}
-        mark = {given["by"]: given["failed_id"]} if what == "failed" else {}
+        mark = {inputs["by"]: inputs["failed_id"]} if what == "failed" else {}
         # Released: anybody may claim it at once, regardless of clocks and of the changes by `set`.
-        update, more_names, more = _changed({**mark, **({given["until"]: 0} if said is None else {**said, given["until"]: None})})
+        update, more_names, more = _changed(
+            {**mark, **({inputs["until"]: 0} if changes is None else {**changes, inputs["until"]: None})}
+        )
         return {**request, "UpdateExpression": update, **_with({**names, **more_names}, {**values, **more})}
 
     def _claimable(self) -> str:
-        wanted = f" AND {grouped(self._given['filter'])}" if self._given.get("filter") else ""
+        term = f" AND {grouped(self._inputs['filter'])}" if self._inputs.get("filter") else ""
         # With `set`, an item whose worker died may be one that `filter` no longer wants.
-        free = f"(({FREE}{wanted}) OR {LAPSED})" if self._given.get("set") and wanted else f"({FREE} OR {LAPSED}){wanted}"
+        free = f"(({FREE}{term}) OR {LAPSED})" if self._inputs.get("set") and term else f"({FREE} OR {LAPSED}){term}"
         return f"{HELD} OR ((attribute_not_exists(#noetl_by) OR #noetl_by <> :noetl_failed) AND {free})"
 
     def _claim_names(self) -> dict[str, str]:
-        return {"#noetl_by": self._given["by"], "#noetl_until": self._given["until"]}
+        return {"#noetl_by": self._inputs["by"], "#noetl_until": self._inputs["until"]}
 
     def _claim_values(self) -> dict[str, Any]:
         return {
             **self._whose(),
-            ":noetl_failed": {"S": self._given["failed_id"]},
+            ":noetl_failed": {"S": self._inputs["failed_id"]},
             ":noetl_now": {"N": str(math.floor(self._now))},
             ":noetl_null": {"S": "NULL"},
         }
 
     def _whose(self) -> dict[str, Any]:
-        return {":noetl_claim": {"S": self._given["claim"]}}
+        return {":noetl_claim": {"S": self._inputs["claim"]}}
 
     def _until(self) -> int:
-        return math.ceil(self._now + float(self._given["lease_s"]))
+        return math.ceil(self._now + float(self._inputs["lease_s"]))
 
     def _bound(self, names: Mapping[str, str], values: Mapping[str, Any]) -> dict[str, Any]:
         return _with({**self._names, **names}, {**self._values, **values})

@@ -76,9 +76,9 @@ class PostgresCursor:
     def settle(self, ids: ClaimIds, settlement: Settlement, key_type: str | None) -> Sequence[Inputs]:
         commands = []
         for what, rows in (("done", settlement.done), ("failed", settlement.failed), ("released", settlement.released)):
-            said = self._statements.settle(what, key_type) if rows else None
-            if said is not None:
-                text, values = said
+            statement = self._statements.settle(what, key_type) if rows else None
+            if statement is not None:
+                text, values = statement
                 commands.append({"command": text, "params": {**self._bound(text, ids, keys=_keys(rows)), **values}})
         return [{**self._connect, "commands": commands}] if commands else []
 
@@ -142,13 +142,13 @@ class _Table:
 
     def settle(self, what: str, key_type: str | None) -> tuple[str, Mapping[str, Any]]:
         whose = f"WHERE {self._among(key_type)} AND {self._by} = %(claim_id)s"
-        said = {"done": self._done, "failed": self._failed, "released": None}[what]
-        if said == "delete":
+        changes = {"done": self._done, "failed": self._failed, "released": None}[what]
+        if changes == "delete":
             return f"DELETE FROM {self._table} {whose}", {}
-        if said is None:  # released: anybody may claim it, except this run if the row failed in it
+        if changes is None:  # released: anybody may claim it, except this run if the row failed in it
             mark = f"{self._by} = %(failed_id)s, " if what == "failed" else ""
             return f"UPDATE {self._table} SET {mark}{self._until} = now() {whose}", {}
-        assigned, values = _values(said, what, "v")
+        assigned, values = _values(changes, what, "v")
         return f"UPDATE {self._table} SET {self._until} = NULL{assigned} {whose}", values
 
     def _among(self, key_type: str | None) -> str:
@@ -195,10 +195,10 @@ def _keys(rows: Sequence[Row]) -> list[str]:
     return [row.key for row in rows]
 
 
-def _name(given: Any, form: re.Pattern[str], what: str) -> str:
-    if not isinstance(given, str) or not form.match(given):
-        raise BadInput(f"`cursor.{what}` {str(given)[:60]!r} is not the name of a {'table' if form is TABLE else 'column'}")
-    return given
+def _name(name: Any, form: re.Pattern[str], what: str) -> str:
+    if not isinstance(name, str) or not form.match(name):
+        raise BadInput(f"`cursor.{what}` {str(name)[:60]!r} is not the name of a {'table' if form is TABLE else 'column'}")
+    return name
 
 
 def _in_sql(name: str) -> str:
@@ -213,12 +213,12 @@ def _sql(text: Any) -> str:
     return text if "%(" in text else text.replace("%", "%%")
 
 
-def _values(given: Any, what: str, prefix: str) -> tuple[str, dict[str, Any]]:
+def _values(changes: Any, what: str, prefix: str) -> tuple[str, dict[str, Any]]:
     """Return the assignments of a mapping of columns to values, and their parameters."""
-    if given is None:
+    if changes is None:
         return "", {}
-    if not isinstance(given, Mapping):
+    if not isinstance(changes, Mapping):
         raise BadInput(f"`cursor.{what}` must be a mapping of columns to values{'' if what == 'set' else ', or the word delete'}")
-    names = [_in_sql(_name(column, COLUMN, what)) for column in given]
-    values = {f"{prefix}_{n}": value for n, value in enumerate(given.values())}
+    names = [_in_sql(_name(column, COLUMN, what)) for column in changes]
+    values = {f"{prefix}_{n}": value for n, value in enumerate(changes.values())}
     return "".join(f", {name} = %({place})s" for name, place in zip(names, values, strict=True)), values

@@ -63,8 +63,8 @@ class SqsCursor:
         over = [*settlement.done, *(settlement.failed if self._delete_failed else ())]
         deleted = [{**self._queue, "action": "delete", "entries": part} for part in _entries(over)]
         # Failed messages stay hidden for the rest of their lease, because this loop would receive visible ones again.
-        shown = [{**self._queue, "action": "hide", "entries": part, "hide_s": 0} for part in _entries(settlement.released)]
-        return [*deleted, *shown]
+        visible = [{**self._queue, "action": "hide", "entries": part, "hide_s": 0} for part in _entries(settlement.released)]
+        return [*deleted, *visible]
 
 
 def _entries(rows: Sequence[Row]) -> Iterator[list[list[str]]]:
@@ -79,28 +79,28 @@ class SqsCalls:
     inline = False
 
     def run(self, call: ToolCall) -> Outcome:
-        given = call.inputs
-        name, owner = parse_queue(str(given["queue"]))
+        inputs = call.inputs
+        name, owner = parse_queue(str(inputs["queue"]))
         rights.check(rights.QUEUES, name)
         with errors_of(KIND, rights.QUEUES, name):
             sqs = client("sqs")
             url = url_of(name, owner)
-            if given["action"] == "receive":
-                return Outcome.ok(_received(sqs, url, given))
-            if given["action"] == "delete":
-                _refused(sqs.delete_message_batch(QueueUrl=url, Entries=[_entry(n, e) for n, e in enumerate(given["entries"])]))
+            if inputs["action"] == "receive":
+                return Outcome.ok(_received(sqs, url, inputs))
+            if inputs["action"] == "delete":
+                _refused(sqs.delete_message_batch(QueueUrl=url, Entries=[_entry(n, e) for n, e in enumerate(inputs["entries"])]))
                 return Outcome.ok([])
-            entries = [{**_entry(n, e), "VisibilityTimeout": given["hide_s"]} for n, e in enumerate(given["entries"])]
+            entries = [{**_entry(n, e), "VisibilityTimeout": inputs["hide_s"]} for n, e in enumerate(inputs["entries"])]
             lost = _refused(sqs.change_message_visibility_batch(QueueUrl=url, Entries=entries))
-            return Outcome.ok([key for n, (key, _) in enumerate(given["entries"]) if n not in lost])
+            return Outcome.ok([key for n, (key, _) in enumerate(inputs["entries"]) if n not in lost])
 
 
-def _received(sqs: Any, url: str, given: Mapping[str, Any]) -> list[list[Any]]:
+def _received(sqs: Any, url: str, inputs: Mapping[str, Any]) -> list[list[Any]]:
     answer = sqs.receive_message(
         QueueUrl=url,
-        MaxNumberOfMessages=given["limit"],
-        VisibilityTimeout=given["hide_s"],
-        WaitTimeSeconds=given["wait_s"],
+        MaxNumberOfMessages=inputs["limit"],
+        VisibilityTimeout=inputs["hide_s"],
+        WaitTimeSeconds=inputs["wait_s"],
         AttributeNames=["All"],
         MessageAttributeNames=["All"],
     )

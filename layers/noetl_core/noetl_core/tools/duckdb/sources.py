@@ -41,7 +41,7 @@ def size_of(call: ToolCall) -> int:
     """Return the total size that the references in the sources state, including those within lists."""
     sources = call.inputs.get("sources")
     return sum(
-        claimed(ref) for given in (sources.values() if isinstance(sources, Mapping) else ()) for ref in _references(given, call)
+        claimed(ref) for source in (sources.values() if isinstance(sources, Mapping) else ()) for ref in _references(source, call)
     )
 
 
@@ -52,12 +52,12 @@ def attach(connection: duckdb.DuckDBPyConnection, call: ToolCall, folder: Path) 
     if not isinstance(sources, Mapping):
         raise BadInput("`sources` must be a mapping of names")
     empty: list[str] = []
-    for number, (name, given) in enumerate(sources.items()):
+    for number, (name, source) in enumerate(sources.items()):
         if not isinstance(name, str) or not NAME.fullmatch(name):
             raise BadInput(f"source name {str(name)[:60]!r} must be an identifier")
         place = folder / f"source{number}"
         place.mkdir()
-        form, paths = _files(name, given, call, place)
+        form, paths = _files(name, source, call, place)
         if paths:
             _read(connection, form, paths).create(name)
         else:
@@ -66,25 +66,25 @@ def attach(connection: duckdb.DuckDBPyConnection, call: ToolCall, folder: Path) 
     return empty
 
 
-def _files(name: str, given: Any, call: ToolCall, place: Path) -> tuple[str, list[str]]:
+def _files(name: str, source: Any, call: ToolCall, place: Path) -> tuple[str, list[str]]:
     """Return format and files of a source, no file if it has no rows. Objects that are not local files are downloaded to
     `place`."""
-    uris = [given] if isinstance(given, str) else given if isinstance(given, list) and given else []
+    uris = [source] if isinstance(source, str) else source if isinstance(source, list) and source else []
     if uris and all(isinstance(one, str) and one.startswith("s3://") for one in uris):
         try:
             return _objects(name, uris, call, place)
         except AddressRefused as error:
             refused = Outcome.failed("client_error", f"duckdb: {error}", retryable=False, code="address_refused")
             raise ToolFailed(refused) from error
-    refs = _references(given, call)
+    refs = _references(source, call)
     stored = _stored(name, refs, call.results, place) if refs and call.results is not None else None
     if stored is not None:
         return stored
-    listed = _listed(name, given, call)
+    listed = _listed(name, source, call)
     if listed is not None:
         return _files(name, listed, call, place)
     path = place / "rows.jsonl"
-    whole = given if call.references is None else call.references.load(given, f"sources.{name}")
+    whole = source if call.references is None else call.references.load(source, f"sources.{name}")
     empty = True
     with path.open("w") as file:
         for row in _rows(name, whole):
@@ -149,19 +149,19 @@ def _service(call: ToolCall) -> Any:
     return service_with(fields, AddressPolicy.from_environment())
 
 
-def _references(given: Any, call: ToolCall) -> list[Mapping[str, Any]]:
+def _references(source: Any, call: ToolCall) -> list[Mapping[str, Any]]:
     """Return the references of which a source consists; none when it contains anything else."""
     if call.references is None:
         return []
-    several = given if isinstance(given, list) else [given]
+    several = source if isinstance(source, list) else [source]
     return several if all(call.references.owns(one) for one in several) else []
 
 
-def _listed(name: str, given: Any, call: ToolCall) -> list[Any] | None:
-    """Return the references in a stored list; None if `given` is anything else."""
-    if call.references is None or not call.references.owns(given) or _format(given) != "json":
+def _listed(name: str, source: Any, call: ToolCall) -> list[Any] | None:
+    """Return the references in a stored list; None if `source` is anything else."""
+    if call.references is None or not call.references.owns(source) or _format(source) != "json":
         return None
-    found = call.references.opened(given, f"sources.{name}")
+    found = call.references.opened(source, f"sources.{name}")
     return found if isinstance(found, list) and _references(found, call) else None
 
 

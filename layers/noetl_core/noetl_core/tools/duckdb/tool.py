@@ -126,14 +126,14 @@ def _run(
 ) -> dict[str, Any]:
     """Run every statement; return the result of the last one that returns rows."""
     answers = sql.Answers(call)
-    asked: set[str] = set()
+    parameters: set[str] = set()
     every = [(statement, one) for statement in todo for one in connection.extract_statements(statement.text)]
     for number, (statement, one) in enumerate(every, 1):
         bound = _bound(one, statement.params)
-        asked |= one.named_parameters
+        parameters |= one.named_parameters
         with noted_on_error(one.query):
             if form is not None and number == len(every):
-                _refuse_unasked(todo, asked)
+                _refuse_unused(todo, parameters)
                 return write(connection, call, one, bound, form, out)
             connection.execute(one, bound) if bound else connection.execute(one)
             names = [str(column[0]) for column in connection.description or ()]
@@ -144,19 +144,19 @@ def _run(
                 answers.rows(sql.table(names, _fetched(connection), limit))
             else:
                 answers.nothing()
-    _refuse_unasked(todo, asked)
+    _refuse_unused(todo, parameters)
     return answers.result()
 
 
 def _bound(statement: duckdb.Statement, params: sql.Params) -> Any:
     """Return the parameters of a statement. Raises `BadInput`."""
-    wanted = statement.named_parameters
+    names = statement.named_parameters
     if not isinstance(params, Mapping):
-        return params if wanted else None
-    missing = wanted - set(params)
+        return params if names else None
+    missing = names - set(params)
     if missing:
         raise BadInput(f"`params` lacks {', '.join(sorted(missing))}")
-    return {name: params[name] for name in wanted}
+    return {name: params[name] for name in names}
 
 
 def _fetched(connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[Any, ...]]:
@@ -164,16 +164,16 @@ def _fetched(connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[Any, ...]]
         yield from batch
 
 
-def _refuse_unasked(todo: Sequence[sql.Statement], asked: set[str]) -> None:
+def _refuse_unused(todo: Sequence[sql.Statement], parameters: set[str]) -> None:
     """Refuse a parameter that no statement uses: it is probably misspelt."""
-    given = {str(name) for statement in todo if isinstance(statement.params, Mapping) for name in statement.params}
-    if given - asked:
-        raise BadInput(f"`params` has {', '.join(sorted(given - asked))}, which no command uses: write $name in the command")
+    names = {str(name) for statement in todo if isinstance(statement.params, Mapping) for name in statement.params}
+    if names - parameters:
+        raise BadInput(f"`params` has {', '.join(sorted(names - parameters))}, which no command uses: write $name in the command")
 
 
 def _config(call: ToolCall, folder: Path) -> dict[str, Any]:
-    wanted, threads = call.spec.get("memory_limit"), call.spec.get("threads", DEFAULT_THREADS)
-    memory = memory_limit(DEFAULT_MEMORY, None if wanted is None else str(wanted))
+    limit, threads = call.spec.get("memory_limit"), call.spec.get("threads", DEFAULT_THREADS)
+    memory = memory_limit(DEFAULT_MEMORY, None if limit is None else str(limit))
     if isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= 64:
         raise BadInput("`spec.threads` must be a number from 1 to 64")
     return {"memory_limit": memory, "threads": threads} | spilling(folder) | CLOSED

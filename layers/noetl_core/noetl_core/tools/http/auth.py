@@ -43,8 +43,8 @@ def read_auth(call: ToolCall) -> Auth:
         name = auth.get("credential")
         stored = read_credential(call, name) if isinstance(name, str) else {}
         kind = str(auth.get("type", stored.get("type", ""))).lower()
-        given = auth if kind in GRANT_TYPES else flat(auth)  # a grant's `data` is the body of its request
-        fields = {**stored, **{key: value for key, value in given.items() if key != "credential"}}
+        own = auth if kind in GRANT_TYPES else flat(auth)  # a grant's `data` is the body of its request
+        fields = {**stored, **{key: value for key, value in own.items() if key != "credential"}}
     else:
         raise BadInput("`auth` must be a credential's name or a mapping")
     if str(fields.get("type") or "").lower() in AWS:

@@ -308,7 +308,7 @@ class HttpClient:
             session = await kept.take()
             try:
                 url = await self._url(kept, request.url)
-                answer = await self._asked(session, url, request, limits, verify)
+                answer = await self._answer(session, url, request, limits, verify)
             except ERRORS as error:
                 raise as_httpx_error(error) from error
             used = session
@@ -324,7 +324,7 @@ class HttpClient:
         """Close the connections: those of idle loops at once, others when their run ends."""
         drop(self)
 
-    async def _asked(
+    async def _answer(
         self, session: aiohttp.ClientSession, url: URL, request: Request, limits: TimeLimits, verify: bool
     ) -> aiohttp.ClientResponse:
         headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers]

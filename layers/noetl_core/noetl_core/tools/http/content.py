@@ -156,10 +156,10 @@ class _ObjectFile(RawIOBase):
         return taken
 
 
-def _multipart(call: ToolCall, given: Any, form: Mapping[str, Any]) -> tuple[Streamed, str]:
-    if not isinstance(given, Mapping) or not given:
+def _multipart(call: ToolCall, uploads: Any, form: Mapping[str, Any]) -> tuple[Streamed, str]:
+    if not isinstance(uploads, Mapping) or not uploads:
         raise BadInput("`files` must be a mapping of field names to files")
-    files = [(str(name), _file(call, str(name), one)) for name, several in given.items() for one in _each(several)]
+    files = [(str(name), _file(call, str(name), one)) for name, several in uploads.items() for one in _each(several)]
     fields = _fields(form)
 
     def request(headers: Mapping[str, str] | None = None) -> httpx.Request:
@@ -175,25 +175,25 @@ def _multipart(call: ToolCall, given: Any, form: Mapping[str, Any]) -> tuple[Str
     return Streamed(int(first.headers["content-length"]), open_), content_type
 
 
-def _each(given: Any) -> list[Any]:
-    return given if isinstance(given, list) else [given]
+def _each(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
-def _file(call: ToolCall, field: str, given: Any) -> _File:
+def _file(call: ToolCall, field: str, file: Any) -> _File:
     """Return a file: text, a stored object, or `{content | base64 | json, filename, content_type}`. Raises `BadInput`."""
     where = f"files.{field}"
-    owned = call.references is not None and call.references.owns(given)
-    said: Mapping[str, Any] = given if isinstance(given, Mapping) and not owned else {"content": given}
-    unknown = said.keys() - FILE_KEYS
-    if unknown or len(said.keys() & {"content", "base64", "json"}) != 1:
+    owned = call.references is not None and call.references.owns(file)
+    entry: Mapping[str, Any] = file if isinstance(file, Mapping) and not owned else {"content": file}
+    unknown = entry.keys() - FILE_KEYS
+    if unknown or len(entry.keys() & {"content", "base64", "json"}) != 1:
         what = f"the unknown key {sorted(map(str, unknown))[0]!r}" if unknown else "not one of content, base64 and json"
         raise BadInput(f"`{where}` has {what}: text, a reference, or {{content | base64 | json, filename, content_type}}")
-    content = _file_content(call, where, said)
-    name = said.get("filename")
+    content = _file_content(call, where, entry)
+    name = entry.get("filename")
     if name is None:
         name = str(content.reference["key"]).rpartition("/")[2] if isinstance(content, _Stored) else field
-    kind = said.get("content_type") or (_type_of(content) if isinstance(content, _Stored) else None)
-    if kind is None and "json" in said:
+    kind = entry.get("content_type") or (_type_of(content) if isinstance(content, _Stored) else None)
+    if kind is None and "json" in entry:
         kind = "application/json"
     for key, value in (("filename", name), ("content_type", kind)):
         if value is not None and (not isinstance(value, str) or any(ord(c) < 0x20 or ord(c) == 0x7F for c in value)):
@@ -201,15 +201,15 @@ def _file(call: ToolCall, field: str, given: Any) -> _File:
     return _File(name, content, kind)
 
 
-def _file_content(call: ToolCall, where: str, said: Mapping[str, Any]) -> bytes | _Stored:
-    if "json" in said:
-        return _json(said["json"] if call.references is None else call.references.load(said["json"], f"{where}.json"))
-    if "base64" in said:
+def _file_content(call: ToolCall, where: str, entry: Mapping[str, Any]) -> bytes | _Stored:
+    if "json" in entry:
+        return _json(entry["json"] if call.references is None else call.references.load(entry["json"], f"{where}.json"))
+    if "base64" in entry:
         try:
-            return base64.b64decode(str(said["base64"]), validate=True)
+            return base64.b64decode(str(entry["base64"]), validate=True)
         except ValueError as error:
             raise BadInput(f"`{where}.base64` is not base64: {error}") from error
-    content = _raw(call, said["content"], f"{where}.content")
+    content = _raw(call, entry["content"], f"{where}.content")
     if isinstance(content, _Stored | bytes):
         return content
     return _json(content) if isinstance(content, Mapping | list) else spelled(content).encode()

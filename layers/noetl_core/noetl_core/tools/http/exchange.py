@@ -118,12 +118,12 @@ async def _outcome(response: Response, options: Options, prepared: Prepared, sta
 async def _refused(response: Response, headers: Mapping[str, str], prepared: Prepared, http: Mapping[str, Any]) -> Outcome:
     status = response.status
     try:
-        said = excerpt(await read_beginning(response, EXCERPT_BYTES + 1))
+        body = excerpt(await read_beginning(response, EXCERPT_BYTES + 1))
     except BodyUnreadable as error:
-        said = f"({error})"  # the status suffices; the body only explains it
-    details: dict[str, Any] = {"status": status, "body": said}
+        body = f"({error})"  # the status suffices; the body only explains it
+    details: dict[str, Any] = {"status": status, "body": body}
     if "retry-after" in headers:
         details["retry_after"] = headers["retry-after"]
-    reason = reason_in(said)
+    reason = reason_in(body)
     message = f"{prepared.where}: HTTP {status}" + (f": {reason}" if reason else "")
     return Outcome.failed(kind_of(status), message, code=status, details=details, http=http)

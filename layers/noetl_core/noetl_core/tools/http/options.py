@@ -43,12 +43,12 @@ def read_options(call: ToolCall) -> Options:
     spec = call.spec
     timeout = dict(DEFAULT_TIMEOUTS)
     total = DEFAULT_TOTAL_S if call.timeout_s is None else call.timeout_s
-    said = spec.get("timeout")
-    if isinstance(said, Mapping):
-        timeout |= {name: _number(f"timeout.{name}", value) for name, value in said.items() if name in timeout}
-        total = min(total, _number("timeout.total", said.get("total", total)))
-    elif said is not None:
-        seconds = _number("timeout", said)
+    setting = spec.get("timeout")
+    if isinstance(setting, Mapping):
+        timeout |= {name: _number(f"timeout.{name}", value) for name, value in setting.items() if name in timeout}
+        total = min(total, _number("timeout.total", setting.get("total", total)))
+    elif setting is not None:
+        seconds = _number("timeout", setting)
         timeout, total = dict.fromkeys(timeout, seconds), min(total, seconds)
     retry = spec.get("retry")
     retry = retry if isinstance(retry, Mapping) else {"attempts": 1 if retry in (None, False) else retry}
@@ -78,10 +78,10 @@ def read_options(call: ToolCall) -> Options:
     )
 
 
-def _store(said: Any) -> str | None:
-    if said in (None, False):
+def _store(value: Any) -> str | None:
+    if value in (None, False):
         return None
-    form = "true" if said is True else str(said)
+    form = "true" if value is True else str(value)
     if form not in ("true", *FORMATS):
         raise BadInput(f"`spec.store` {form[:40]!r} is unknown: true, or the format of the body: {', '.join(FORMATS)}")
     return form

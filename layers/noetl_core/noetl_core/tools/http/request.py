@@ -106,11 +106,11 @@ def prepare(call: ToolCall) -> Prepared:
 
 def build(prepared: Prepared) -> Request:
     """Return the request that is sent, with the headers that every request has."""
-    given, url = prepared.headers, prepared.url
-    names = {name.lower() for name in given}
+    own, url = prepared.headers, prepared.url
+    names = {name.lower() for name in own}
     headers = [] if "host" in names else [(b"Host", url.netloc)]
     headers += [header for name, header in _DEFAULTS.items() if name not in names]
-    headers += [(name.encode(), value.encode("latin-1")) for name, value in given.items() if name.lower() != "accept-encoding"]
+    headers += [(name.encode(), value.encode("latin-1")) for name, value in own.items() if name.lower() != "accept-encoding"]
     content = prepared.content or b""
     size = content.size if isinstance(content, Streamed) else len(content)
     if size or prepared.method in _WITH_BODY:
@@ -147,10 +147,10 @@ def _url(text: Any, params: Mapping[str, Any]) -> httpx.URL:
         raise BadInput(f"`params` do not make a valid URL: {error}; send large values as the body") from error
 
 
-def _headers(given: Any) -> dict[str, str]:
-    if given is not None and not isinstance(given, Mapping):
+def _headers(headers: Any) -> dict[str, str]:
+    if headers is not None and not isinstance(headers, Mapping):
         raise BadInput("`headers` must be a mapping")
-    return {str(name): _value(str(name), value) for name, value in (given or {}).items() if value is not None}
+    return {str(name): _value(str(name), value) for name, value in (headers or {}).items() if value is not None}
 
 
 def _value(name: str, value: Any) -> str:

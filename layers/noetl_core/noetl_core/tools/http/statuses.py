@@ -28,11 +28,11 @@ def kind_of(status: int) -> ErrorKind:
 def waits_of(headers: Mapping[str, str]) -> dict[str, float]:
     """Return `retry_after`, in seconds, of a response with `Retry-After`: a number, or a date relative to that of the
     response."""
-    said = headers.get("retry-after", "").strip()
-    if said.isascii() and said.isdigit():
-        return {"retry_after": min(float(said), LONGEST_WAIT_S)}
+    retry_after = headers.get("retry-after", "").strip()
+    if retry_after.isascii() and retry_after.isdigit():
+        return {"retry_after": min(float(retry_after), LONGEST_WAIT_S)}
     try:
-        until, now = parsedate_to_datetime(said), parsedate_to_datetime(headers.get("date", ""))
+        until, now = parsedate_to_datetime(retry_after), parsedate_to_datetime(headers.get("date", ""))
         return {"retry_after": min(max((until - now).total_seconds(), 0.0), LONGEST_WAIT_S)}
     except (ValueError, TypeError):  # no date, or only one of them has a zone
         return {}

@@ -26,15 +26,15 @@ MAX_ANSWER_BYTES: Final = 1 << 20
 async def request_token(loop: EventLoop, client: HttpClient, grant: Grant, last: Token | None, now: int) -> Token:
     """Request a token; `last` is the one that it replaces. Raises `BadInput`, `TokenRefused`."""
     newer = last.refresh_token if last is not None else None
-    outcome = await _asked(loop, client, grant, newer)
+    outcome = await _outcome(loop, client, grant, newer)
     if newer is not None and outcome.error is not None and outcome.error.code == 400:  # the stored credential is even newer
-        outcome = await _asked(loop, client, grant, None)
+        outcome = await _outcome(loop, client, grant, None)
     if outcome.error is not None:
         raise TokenRefused(_explained(outcome.error, grant))
     return token_of(outcome.result["data"], grant, newer, now)
 
 
-async def _asked(loop: EventLoop, client: HttpClient, grant: Grant, refresh_token: str | None) -> Outcome:
+async def _outcome(loop: EventLoop, client: HttpClient, grant: Grant, refresh_token: str | None) -> Outcome:
     call = replace(
         _request(grant, refresh_token),
         spec={"follow_redirects": False, "response": "json", "max_response_bytes": MAX_ANSWER_BYTES},
@@ -64,12 +64,12 @@ def _explained(error: ErrorInfo, grant: Grant) -> ErrorInfo:
     except (ValueError, RecursionError):
         body = None
     body = body if isinstance(body, dict) else {}
-    said = ": ".join(str(body[name])[:300] for name in ("error", "error_description") if isinstance(body.get(name), str))
+    reason = ": ".join(str(body[name])[:300] for name in ("error", "error_description") if isinstance(body.get(name), str))
     failure = error.message
     if isinstance(error.code, int):
         failure = f"{failure.partition(': HTTP ')[0]}: HTTP {error.code}"  # without the reason that any field of the body gives
-    message = f"no access token: {failure}{f' ({said})' if said else ''}"
-    shown = {"status": error.code, "error": said} if isinstance(error.code, int) else None
+    message = f"no access token: {failure}{f' ({reason})' if reason else ''}"
+    answer = {"status": error.code, "error": reason} if isinstance(error.code, int) else None
     if error.code in (400, 401, 403):
-        return ErrorInfo("auth", message, False, error.code, shown)
-    return ErrorInfo(error.kind, message, error.retryable, error.code, shown)
+        return ErrorInfo("auth", message, False, error.code, answer)
+    return ErrorInfo(error.kind, message, error.retryable, error.code, answer)

@@ -86,19 +86,19 @@ class Connection:
     async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> Reply:
         """Return the result of calling a tool; an unknown tool is a reply, too."""
         params = {"name": name, "arguments": arguments}
-        reply = await self._asked("tools/call", params)
+        reply = await self._reply("tools/call", params)
         if self._revision != WITHOUT or reply.status != 400 or reply.code not in HEADERS_LACK:
             return reply
         schemas = {tool.get("name"): tool.get("inputSchema") for tool in await self.tools()}
         headers = mirrored(schemas.get(name), arguments)
-        return await self._asked("tools/call", params, headers) if headers else reply
+        return await self._reply("tools/call", params, headers) if headers else reply
 
     async def tools(self) -> list[Mapping[str, Any]]:
         """Return the server's description of its tools, all pages."""
         found: list[Mapping[str, Any]] = []
         cursor, left = None, self._server.max_bytes
         for _ in range(MAX_PAGES):
-            reply = await self._asked("tools/list", {} if cursor is None else {"cursor": cursor})
+            reply = await self._reply("tools/list", {} if cursor is None else {"cursor": cursor})
             if reply.failure is not None:
                 raise _raised(reply)
             tools = reply.result.get("tools")
@@ -111,8 +111,8 @@ class Connection:
                 return found
             if left < 0:
                 break
-        said = f"mcp: the list of tools goes beyond {MAX_PAGES} pages, or `spec.max_response_bytes`"
-        raise ToolFailed(Outcome.failed("limit", said, retryable=False))
+        message = f"mcp: the list of tools goes beyond {MAX_PAGES} pages, or `spec.max_response_bytes`"
+        raise ToolFailed(Outcome.failed("limit", message, retryable=False))
 
     async def _initialize(self) -> Reply | None:
         """Begin a session, if the server gives one; return the reply that refuses it."""
@@ -126,12 +126,12 @@ class Connection:
         self._session = reply.headers.get("mcp-session-id", "")
         if len(self._session) >= LEAST_SECRET:
             self._call.conceal([self._session])
-        told = await self._post("notifications/initialized", notify=True)
-        if told.failure is not None:
-            raise _raised(told)
+        notice = await self._post("notifications/initialized", notify=True)
+        if notice.failure is not None:
+            raise _raised(notice)
         return None
 
-    async def _asked(self, method: str, params: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Reply:
+    async def _reply(self, method: str, params: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Reply:
         """Send a request; once more in a new session if the server has ended this one."""
         reply = await self._post(method, params, headers or {})
         if not self._session or reply.status != 404 or reply.code == METHOD_NOT_FOUND:
@@ -199,12 +199,12 @@ class Connection:
             self._call.log(f"{str(params.get('level'))[:16]}: {text[:LINE]}")
 
     @staticmethod
-    def _check(said: Any, known: tuple[str, ...]) -> None:
+    def _check(versions: Any, known: tuple[str, ...]) -> None:
         """Raise unless the server speaks one of the revisions `known`."""
-        theirs = [str(one)[:32] for one in said[:10]] if isinstance(said, list) else []
+        theirs = [str(one)[:32] for one in versions[:10]] if isinstance(versions, list) else []
         if not set(theirs) & set(known):
-            told = f"mcp: the server speaks revision {', '.join(theirs) or '(none)'} of the protocol, and this kind {known[0]}"
-            raise ToolFailed(Outcome.failed("unsupported", told, retryable=False))
+            message = f"mcp: the server speaks revision {', '.join(theirs) or '(none)'} of the protocol, and this kind {known[0]}"
+            raise ToolFailed(Outcome.failed("unsupported", message, retryable=False))
 
 
 def _raised(reply: Reply) -> ToolFailed:

@@ -69,8 +69,8 @@ def read_reply(answered: Outcome, number: int, notice: Notice) -> Reply:
     if not isinstance(result, Mapping):
         return Reply(failure=_failed("parse", "the answer has no result", retryable=False), status=status, headers=headers)
     if result.get("resultType", "complete") != "complete":
-        said = f"the server requires a reply that this kind does not support: {str(result['resultType'])[:64]}"
-        return Reply(failure=_failed("unsupported", said, retryable=False), status=status, headers=headers)
+        message = f"the server requires a reply that this kind does not support: {str(result['resultType'])[:64]}"
+        return Reply(failure=_failed("unsupported", message, retryable=False), status=status, headers=headers)
     return Reply(result, None, status, None, headers)
 
 
@@ -110,8 +110,8 @@ def mirrored(schema: Any, arguments: Any) -> dict[str, str]:
     return found
 
 
-def _failed(kind: ErrorKind, said: str, *, retryable: bool | None = None, code: str | int | None = None) -> Outcome:
-    return Outcome.failed(kind, f"mcp: {said}", retryable=retryable, code=code)
+def _failed(kind: ErrorKind, message: str, *, retryable: bool | None = None, code: str | int | None = None) -> Outcome:
+    return Outcome.failed(kind, f"mcp: {message}", retryable=retryable, code=code)
 
 
 def _streamed(text: str) -> list[Any]:
@@ -143,15 +143,15 @@ def _answer(messages: list[Any], number: int, notice: Notice) -> Mapping[str, An
 @frozen
 class _RpcError:
     code: int
-    said: str
+    message: str
     data: Any = None
 
 
 def _error_of(error: Any) -> _RpcError:
-    said = error if isinstance(error, Mapping) else {}
-    code = said.get("code")
-    data = said.get("data")
-    return _RpcError(code if isinstance(code, int) else 0, str(said.get("message") or "no reason given")[:TOLD], data)
+    fields = error if isinstance(error, Mapping) else {}
+    code = fields.get("code")
+    data = fields.get("data")
+    return _RpcError(code if isinstance(code, int) else 0, str(fields.get("message") or "no reason given")[:TOLD], data)
 
 
 def _reply_of(error: _RpcError, status: int | None, headers: Mapping[str, str]) -> Reply:
@@ -164,7 +164,7 @@ def _reply_of(error: _RpcError, status: int | None, headers: Mapping[str, str]) 
     elif error.code in _UNSUPPORTED:
         kind, retryable = "unsupported", False
     details = None if error.data is None else {"data": error.data}
-    failure = Outcome.failed(kind, f"mcp: {error.said}", retryable=retryable, code=error.code, details=details)
+    failure = Outcome.failed(kind, f"mcp: {error.message}", retryable=retryable, code=error.code, details=details)
     return Reply(failure=failure, status=status, code=error.code, headers=headers)
 
 
@@ -178,13 +178,13 @@ def _refused(answered: Outcome) -> Reply:
     if "retry_after" in http:
         details["retry_after"] = http["retry_after"]
     failed = Outcome("error", error=replace(error, message=f"mcp: {error.message}", details=details or None))
-    said = _said(str(details.get("body", "")))
-    if said is None:
+    rpc_error = _rpc_error(str(details.get("body", "")))
+    if rpc_error is None:
         return Reply(failure=failed, status=status)
     if error.kind in _BY_STATUS:
-        changed = replace(_info(failed), message=f"mcp: {said.said}")
-        return Reply(failure=replace(failed, error=changed), status=status, code=said.code)
-    return _reply_of(said, status, {})
+        changed = replace(_info(failed), message=f"mcp: {rpc_error.message}")
+        return Reply(failure=replace(failed, error=changed), status=status, code=rpc_error.code)
+    return _reply_of(rpc_error, status, {})
 
 
 def _info(failed: Outcome) -> ErrorInfo:
@@ -192,7 +192,7 @@ def _info(failed: Outcome) -> ErrorInfo:
     return failed.error
 
 
-def _said(body: str) -> _RpcError | None:
+def _rpc_error(body: str) -> _RpcError | None:
     """Return the JSON-RPC error of a body, which may be cut off."""
     try:
         found = json.loads(body)

@@ -92,8 +92,8 @@ async def _call_tool(connection: Connection, tool: str, arguments: Mapping[str, 
         return Outcome.ok(result)
     if _NO_TOOL.search(result["text"][:TOLD]) and (missing := await _unknown_tool(connection, tool)):
         return missing
-    said = f"mcp: the tool {tool[:64]} failed: {result['text'][:TOLD] or 'it does not say why'}"
-    return Outcome.failed("client_error", said, retryable=False, code="tool_error", details=result)
+    message = f"mcp: the tool {tool[:64]} failed: {result['text'][:TOLD] or 'it does not say why'}"
+    return Outcome.failed("client_error", message, retryable=False, code="tool_error", details=result)
 
 
 def _result(reply: Reply) -> dict[str, Any]:
@@ -115,5 +115,5 @@ async def _unknown_tool(connection: Connection, tool: str) -> Outcome | None:
         return None
     more = f" and {len(names) - NAMES} more" if len(names) > NAMES else ""
     known = f"it has {', '.join(name[:64] for name in names[:NAMES])}{more}" if names else "it has none"
-    said = " ".join(filter(None, (f"mcp: the server has no tool {tool[:64]!r}:", suggest(tool, names), known)))
-    return Outcome.failed("not_found", said, retryable=False, code="unknown_tool")
+    message = " ".join(filter(None, (f"mcp: the server has no tool {tool[:64]!r}:", suggest(tool, names), known)))
+    return Outcome.failed("not_found", message, retryable=False, code="unknown_tool")

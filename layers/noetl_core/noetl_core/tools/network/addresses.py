@@ -80,17 +80,16 @@ class AddressPolicy:
     @classmethod
     def from_environment(cls) -> AddressPolicy:
         """Return the policy of the deployment. Raises `BadInput` for an invalid setting."""
-        said = os.environ.get("NOETL_HTTP_ALLOW_PRIVATE", "").strip()
+        setting = os.environ.get("NOETL_HTTP_ALLOW_PRIVATE", "").strip()
         try:
-            networks = (
-                () if said in ("", "0", "1") else tuple(ipaddress.ip_network(n.strip()) for n in said.split(",") if n.strip())
-            )
+            listed = () if setting in ("", "0", "1") else setting.split(",")
+            networks = tuple(ipaddress.ip_network(n.strip()) for n in listed if n.strip())
         except ValueError as error:
             raise BadInput(
-                f"the environment variable NOETL_HTTP_ALLOW_PRIVATE is {said!r} ({error}): "
+                f"the environment variable NOETL_HTTP_ALLOW_PRIVATE is {setting!r} ({error}): "
                 "write 1 (all private addresses), 0 (none), or networks with commas between them, such as 127.0.0.0/8,10.1.0.0/16"
             ) from error
-        return cls(said == "1", networks, platform_endpoints())
+        return cls(setting == "1", networks, platform_endpoints())
 
     def check(self, address: Address, port: int) -> None:
         """Raise `AddressRefused` unless a task may connect to `address`."""

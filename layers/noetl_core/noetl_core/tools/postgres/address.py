@@ -22,12 +22,12 @@ TLS: Final = "require"
 """Encrypted, without verifying the server; `sslmode: verify-full` does that, too."""
 
 
-def pin_addresses(given: Mapping[str, str], policy: AddressPolicy) -> dict[str, str]:
-    """Return libpq's parameters for `given`, with every address in them checked. Raises `AddressRefused`, `OSError`,
+def pin_addresses(where: Mapping[str, str], policy: AddressPolicy) -> dict[str, str]:
+    """Return libpq's parameters for `where`, with every address in them checked. Raises `AddressRefused`, `OSError`,
     `BadInput`."""
-    hosts = (given.get("host") or os.environ.get("PGHOST", "")).split(",")
-    numbers = given.get("hostaddr", "").split(",")
-    ports = (given.get("port") or PORT).split(",")
+    hosts = (where.get("host") or os.environ.get("PGHOST", "")).split(",")
+    numbers = where.get("hostaddr", "").split(",")
+    ports = (where.get("port") or PORT).split(",")
     size = max(len(hosts), len(numbers))
     hosts, numbers, ports = (_as_many(values, size) for values in (hosts, numbers, ports))
     entries: list[tuple[str, str, str]] = []
@@ -39,8 +39,8 @@ def pin_addresses(given: Mapping[str, str], policy: AddressPolicy) -> dict[str, 
             entries.append((host, "", port))
         else:
             entries += [(host or number, address, port) for address in resolve(number or host, int(port), policy)]
-    out = {**given, "host": _joined(entries, 0), "hostaddr": _joined(entries, 1), "port": _joined(entries, 2)}
-    if "sslmode" not in given and not all(_is_here(address) for _, address, _ in entries):
+    out = {**where, "host": _joined(entries, 0), "hostaddr": _joined(entries, 1), "port": _joined(entries, 2)}
+    if "sslmode" not in where and not all(_is_here(address) for _, address, _ in entries):
         out["sslmode"] = TLS
     return out
 

@@ -130,10 +130,10 @@ class Connections:
     def _made(self, where: Where) -> Connection:
         self._policy = self._policy or AddressPolicy.from_environment()
         target = pin_addresses(dict(where), self._policy)
-        given: dict[str, Any] = {
+        parameters: dict[str, Any] = {
             "connect_timeout": CONNECT_TIMEOUT_S, "application_name": "noetl", "tcp_user_timeout": SILENT_MS, **target
         }  # fmt: skip
-        connection = psycopg.connect(**given)
+        connection = psycopg.connect(**parameters)
         connection.prepare_threshold = None  # `DISCARD ALL` drops prepared statements that the driver relies on
         return connection
 
@@ -181,10 +181,10 @@ def target_of(call: ToolCall, auth: Any, database: Any = None) -> Where:
         raise BadInput("`auth` must name a credential with the fields host, port, dbname, user, password (or dsn)")
     dsn = next((fields[name] for name in ("dsn", "url", "uri", "connection_string") if fields.get(name)), None)
     try:
-        said: dict[str, Any] = dict(conninfo_to_dict(str(dsn))) if dsn else {}
+        base: dict[str, Any] = dict(conninfo_to_dict(str(dsn))) if dsn else {}
     except psycopg.Error as error:
         raise BadInput(f"the connection string cannot be read: {type(error).__name__}") from error
-    given = {**said, **{name: value for name, value in fields.items() if value not in (None, "")}}
+    settings = {**base, **{name: value for name, value in fields.items() if value not in (None, "")}}
     if database:
-        given["dbname"] = database
-    return tuple(sorted({_FIELDS[name]: str(value) for name, value in given.items() if name in _FIELDS}.items()))
+        settings["dbname"] = database
+    return tuple(sorted({_FIELDS[name]: str(value) for name, value in settings.items() if name in _FIELDS}.items()))

@@ -55,36 +55,36 @@ class Copied:
     columns: tuple[str, ...] = ()
 
 
-def load_of(said: Mapping[str, Any]) -> Load:
+def load_of(options: Mapping[str, Any]) -> Load:
     """Return the checked settings of `copy`. Raises `BadInput`."""
-    table, form = said.get("into"), said.get("format")
+    table, form = options.get("into"), options.get("format")
     if not isinstance(table, str) or not table.strip():
         raise BadInput("`copy.into` must name a table")
     if form is not None and form not in FORMATS:
         raise BadInput(f"`copy.format` {str(form)[:20]!r} is unknown: {', '.join(FORMATS)}")
-    delimiter, header = said.get("delimiter", ","), said.get("header", True)
+    delimiter, header = options.get("delimiter", ","), options.get("header", True)
     if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\n\r':
         raise BadInput("`copy.delimiter` must be one character")
-    columns = columns_of(said.get("columns"), "copy.columns")
+    columns = columns_of(options.get("columns"), "copy.columns")
     if header is False and columns is None:
         raise BadInput("`copy.header: false` needs `copy.columns`: their names, in the order of the file")
-    mode, keys = mode_of(said, "copy.")
+    mode, keys = mode_of(options, "copy.")
     return Load(table, columns, mode, keys, form, delimiter, header is not False)
 
 
-def columns_of(said: Any, name: str) -> dict[str, str] | None:
+def columns_of(columns: Any, name: str) -> dict[str, str] | None:
     """Return columns as `{column: its name in the source}`. Raises `BadInput`."""
-    if said is None:
+    if columns is None:
         return None
-    found = dict(said) if isinstance(said, Mapping) else {one: one for one in said} if isinstance(said, list) else {}
+    found = dict(columns) if isinstance(columns, Mapping) else {one: one for one in columns} if isinstance(columns, list) else {}
     if not found or not all(isinstance(one, str) and one for pair in found.items() for one in pair):
         raise BadInput(f"`{name}` must be a list of columns, or a mapping of columns to their names in the source")
     return found
 
 
-def mode_of(said: Mapping[str, Any], prefix: str = "") -> tuple[str, tuple[str, ...]]:
+def mode_of(options: Mapping[str, Any], prefix: str = "") -> tuple[str, tuple[str, ...]]:
     """Return `mode` and `keys`, checked. Raises `BadInput`."""
-    mode, keys = said.get("mode", "append"), said.get("keys")
+    mode, keys = options.get("mode", "append"), options.get("keys")
     if mode not in MODES:
         raise BadInput(f"`{prefix}mode` {str(mode)[:20]!r} is unknown: {', '.join(MODES)}")
     listed = [keys] if isinstance(keys, str) else keys or []
@@ -169,17 +169,17 @@ class Loading:
             names, body = _header(body, load.delimiter, name)
             if not names:
                 return
-            wanted = load.columns or {one: one for one in names}
-            missing = set(wanted.values()) - set(names)
+            selection = load.columns or {one: one for one in names}
+            missing = set(selection.values()) - set(names)
             if missing:
                 raise BadInput(f"`{name}` has no column {', '.join(sorted(missing))}: it has {', '.join(names)[:300]}")
         else:
-            wanted = dict(load.columns or {})
-            names = list(wanted.values())
-        if len(wanted) < len(names):
-            self._some_columns(names, wanted, body)
+            selection = dict(load.columns or {})
+            names = list(selection.values())
+        if len(selection) < len(names):
+            self._some_columns(names, selection, body)
             return
-        targets = {source: target for target, source in wanted.items()}
+        targets = {source: target for target, source in selection.items()}
         self._begin(tuple(targets[one] for one in names))
         self._pour(self._statement(self._csv_options()), body)
 
@@ -187,9 +187,9 @@ class Loading:
         delimiter = SQL(", DELIMITER {}").format(Literal(self._load.delimiter))
         return SQL(" (FORMAT csv, ENCODING 'UTF8'{})").format(delimiter)
 
-    def _some_columns(self, names: Sequence[str], wanted: Mapping[str, str], body: Iterator[bytes]) -> None:
+    def _some_columns(self, names: Sequence[str], selection: Mapping[str, str], body: Iterator[bytes]) -> None:
         """Copy a file with more columns than are wanted through a temporary table of text."""
-        self._begin(tuple(wanted))
+        self._begin(tuple(selection))
         file = Identifier("noetl_file")
         columns = SQL(", ").join(SQL("{} text").format(Identifier(one)) for one in names)
         self._cursor.execute(SQL("CREATE TEMPORARY TABLE {} ({}) ON COMMIT DROP").format(file, columns))
@@ -199,7 +199,7 @@ class Loading:
         assert self._into is not None
         kinds = self._kinds()
         values = SQL(", ").join(
-            SQL("{}::{}").format(Identifier(source), SQL(kind)) for source, kind in zip(wanted.values(), kinds, strict=True)
+            SQL("{}::{}").format(Identifier(source), SQL(kind)) for source, kind in zip(selection.values(), kinds, strict=True)
         )
         self._cursor.execute(SQL("INSERT INTO {} ({}) SELECT {} FROM {}").format(self._into, _list(self._names), values, file))
         self.copied.read += self._cursor.rowcount
@@ -295,13 +295,13 @@ class Loading:
         self.copied.written = self._cursor.rowcount
 
 
-def copy_in(cursor: Cursor, call: ToolCall, said: Mapping[str, Any]) -> dict[str, Any]:
+def copy_in(cursor: Cursor, call: ToolCall, options: Mapping[str, Any]) -> dict[str, Any]:
     """Fill a table; return the result of the task. Raises `BadInput`, `psycopg.Error`."""
-    load = load_of(said)
+    load = load_of(options)
     loading = Loading(cursor, load, call)
     if load.mode == "replace":
         loading.empty()
-    for part in parts_of(said.get("from"), call, "copy.from", load.form):
+    for part in parts_of(options.get("from"), call, "copy.from", load.form):
         loading.add(part, "copy.from")
     copied = loading.finish()
     return {"rows": [], "columns": list(copied.columns), "row_count": copied.written, "rows_read": copied.read}

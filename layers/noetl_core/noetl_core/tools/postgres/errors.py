@@ -66,7 +66,7 @@ def kind_of(error: psycopg.Error) -> ErrorKind:
 def helper(error: psycopg.Error) -> dict[str, Any]:
     """Return `outcome.pg`."""
     diag = error.diag
-    said = {
+    fields = {
         "code": error.sqlstate,
         "sqlstate": error.sqlstate,
         "message": _words(error),
@@ -76,7 +76,7 @@ def helper(error: psycopg.Error) -> dict[str, Any]:
         "table": diag.table_name,
         "column": diag.column_name,
     }
-    return {name: value for name, value in said.items() if value is not None or name in ("code", "sqlstate")}
+    return {name: value for name, value in fields.items() if value is not None or name in ("code", "sqlstate")}
 
 
 def _words(error: psycopg.Error) -> str:

@@ -22,9 +22,9 @@ BATCH: Final = 2_000
 PIECE: Final = 1024 * 1024
 
 
-def copy_out(cursor: Cursor, call: ToolCall, said: Mapping[str, Any], params: Any) -> dict[str, Any]:
+def copy_out(cursor: Cursor, call: ToolCall, options: Mapping[str, Any], params: Any) -> dict[str, Any]:
     """Write the rows of a query or a table to an object; return its reference. Raises `BadInput`, `psycopg.Error`."""
-    form, query = said.get("to"), _query(said)
+    form, query = options.get("to"), _query(options)
     if form not in FORMATS:
         raise BadInput(f"`copy.to` {str(form)[:20]!r} is unknown: {', '.join(FORMATS)}")
     with stored(call, form) as out:
@@ -33,14 +33,14 @@ def copy_out(cursor: Cursor, call: ToolCall, said: Mapping[str, Any], params: An
         return reference(out.finish(), form, rows, names)
 
 
-def _query(said: Mapping[str, Any]) -> Composed:
-    query, table = said.get("query"), said.get("table")
+def _query(options: Mapping[str, Any]) -> Composed:
+    query, table = options.get("query"), options.get("table")
     if (query is None) == (table is None):
         raise BadInput("`copy.to` needs `copy.query` or `copy.table`")
     if table is not None:
         if not isinstance(table, str) or not table.strip():
             raise BadInput("`copy.table` must name a table")
-        columns = said.get("columns")
+        columns = options.get("columns")
         if columns is not None and not (isinstance(columns, list) and columns and all(isinstance(one, str) for one in columns)):
             raise BadInput("`copy.columns` must be a list of columns")
         listed = SQL(", ").join(map(Identifier, columns)) if columns else SQL("*")

@@ -38,12 +38,12 @@ def parquet_rows(part: Part, call: ToolCall, columns: Mapping[str, str] | None) 
             names = list(connection.sql(f"SELECT * FROM {source}").columns)
         except duckdb.Error as error:
             raise BadInput(f"{path.name} is not Parquet: {str(error)[:300]}") from error
-        wanted = columns or {name: name for name in names}
-        missing = set(wanted.values()) - set(names)
+        selection = columns or {name: name for name in names}
+        missing = set(selection.values()) - set(names)
         if missing:
             raise BadInput(f"the file has no column {', '.join(sorted(missing))}: it has {', '.join(names)[:300]}")
-        rows = csv_of(connection, f"SELECT {as_text(connection, source, list(wanted.values()))} FROM {source}", folder)
-        yield list(wanted), _read(rows, path.name)
+        rows = csv_of(connection, f"SELECT {as_text(connection, source, list(selection.values()))} FROM {source}", folder)
+        yield list(selection), _read(rows, path.name)
 
 
 def _read(rows: Iterator[bytes], name: str) -> Iterator[bytes]:

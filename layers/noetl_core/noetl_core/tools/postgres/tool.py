@@ -118,14 +118,14 @@ def _transaction(connection: Connection, work: _Work, stop: StopReason) -> Outco
     return Outcome.ok(result)
 
 
-def _copy(cursor: psycopg.Cursor[tuple[Any, ...]], call: ToolCall, said: Mapping[str, Any]) -> dict[str, Any]:
-    if "into" in said:
+def _copy(cursor: psycopg.Cursor[tuple[Any, ...]], call: ToolCall, options: Mapping[str, Any]) -> dict[str, Any]:
+    if "into" in options:
         from noetl_core.tools.postgres.copy import copy_in  # 10 ms: only a COPY needs it
 
-        return copy_in(cursor, call, said)
+        return copy_in(cursor, call, options)
     from noetl_core.tools.postgres.export import copy_out  # 10 ms: only a COPY needs it
 
-    return copy_out(cursor, call, said, sql.bound(call.inputs.get("params"), _value))
+    return copy_out(cursor, call, options, sql.bound(call.inputs.get("params"), _value))
 
 
 def _run(cursor: psycopg.Cursor[tuple[Any, ...]], work: _Work) -> dict[str, Any]:
@@ -165,10 +165,10 @@ def _value(value: Any) -> Any:
 
 def _statement_timeout(call: ToolCall) -> int:
     """Return the milliseconds that a statement may take; 0 for no limit."""
-    said = call.spec.get("statement_timeout")
-    if said is not None and (isinstance(said, bool) or not isinstance(said, int | float) or not 0 < said < 86_400):
+    seconds = call.spec.get("statement_timeout")
+    if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < 86_400):
         raise BadInput("`spec.statement_timeout` must be a number of seconds")
-    times = [t for t in (said, call.timeout_s) if t is not None]
+    times = [t for t in (seconds, call.timeout_s) if t is not None]
     return max(1, int(min(times) * 1000)) if times else 0
 
 

@@ -29,8 +29,8 @@ def sets() -> dict[Path, frozenset[str]]:
 
 def deployed(requirements: tuple[str, ...]) -> str:
     """Return the folder of the smallest set that has `requirements`. Raises `MissingPackages`."""
-    wanted = frozenset(requirements)
-    serving = [(len(has), str(folder)) for folder, has in sets().items() if wanted <= has]
+    needs = frozenset(requirements)
+    serving = [(len(has), str(folder)) for folder, has in sets().items() if needs <= has]
     if serving:
         return min(serving)[1]
     has = sorted(frozenset().union(*sets().values()))

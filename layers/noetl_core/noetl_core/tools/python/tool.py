@@ -170,20 +170,20 @@ def _task(call: ToolCall, args: dict[str, Any], timeout: float) -> dict[str, Any
     about = {"execution_id": call.execution_id, "step": call.step, "task": call.task}
     run = {**about, "task_run_id": call.task_run_id, "attempt": call.attempt}
     read = reads_of(str(call.inputs.get("code")))
-    given = call.names.get("args") or {}
+    step_args = call.names.get("args") or {}
     if not (read.all_input or (read.all_args and not args)):
-        given = {name: given[name] for name in given if name in read.words}
-    given = {name: given[name] for name in given if name not in args}
+        step_args = {name: step_args[name] for name in step_args if name in read.words}
+    step_args = {name: step_args[name] for name in step_args if name not in args}
     parts = ("workload", "ctx") if read.context is None else sorted(read.context)
     context = {name: dict(call.names[name]) for name in ("workload", "ctx") if name in parts and name in call.names}
-    known = _plain(call, {"args": given, "context": context})
-    return {"args": args, "given": known["args"], "context": {**run, **known["context"]}, "run": run, "timeout": timeout}
+    known = _plain(call, {"args": step_args, "context": context})
+    return {"args": args, "step_args": known["args"], "context": {**run, **known["context"]}, "run": run, "timeout": timeout}
 
 
 def _plain(call: ToolCall, names: dict[str, Any]) -> dict[str, Any]:
     """Return the run's names as values: secrets masked, references loaded. Raises `TooLarge`, `NotFound`, `BadInput`."""
-    shown: dict[str, Any] = mask(names) if holds_secret(names) else names
-    return shown if call.references is None else dict(call.references.load(shown, "of the run", texts=True))
+    values: dict[str, Any] = mask(names) if holds_secret(names) else names
+    return values if call.references is None else dict(call.references.load(values, "of the run", texts=True))
 
 
 def _config(call: ToolCall) -> dict[str, Any]:
@@ -254,8 +254,8 @@ def _digest(config: Mapping[str, Any]) -> str:
 def _outcome(answer: Mapping[str, Any], text: JsonText | None) -> Outcome:
     if answer.get("ok") is True:
         return Outcome("ok", result=answer.get("result"), text=text)
-    said = answer.get("kind")
-    kind: ErrorKind = said if said in ("limit", "schema") else "python"
+    error_kind = answer.get("kind")
+    kind: ErrorKind = error_kind if error_kind in ("limit", "schema") else "python"
     py = {"exception_type": str(answer.get("type", "Exception")), "message": str(answer.get("message", ""))}
     if answer.get("traceback"):
         py["traceback"] = str(answer["traceback"])

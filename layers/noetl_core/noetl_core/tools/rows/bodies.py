@@ -54,9 +54,9 @@ def ending_form(name: str) -> str | None:
 
 def form_of(name: str, content_type: str) -> str:
     """Return the format of an object by the extension of its name, otherwise by its content type."""
-    said = content_type.partition(";")[0].strip().lower()
-    known = ending_form(name) or _OF_TYPE.get(said)
-    return known or ("text" if said.startswith("text/") else "json" if said.endswith("+json") else "binary")
+    media_type = content_type.partition(";")[0].strip().lower()
+    known = ending_form(name) or _OF_TYPE.get(media_type)
+    return known or ("text" if media_type.startswith("text/") else "json" if media_type.endswith("+json") else "binary")
 
 
 def body_of(call: ToolCall, name: str, form: str) -> Body:
@@ -69,8 +69,8 @@ def body_of(call: ToolCall, name: str, form: str) -> Body:
     ending = ending_form(name)
     if call.references is not None and call.results is not None and call.references.owns(data):
         own = str(data.get("format") or "json")
-        asked = form in ("auto", "reference", own) and (form != "auto" or own == (ending or own) or own not in CONTENT_TYPES)
-        if asked and not (own in _JSON and _refers(call.results, data)):
+        kept = form in ("auto", "reference", own) and (form != "auto" or own == (ending or own) or own not in CONTENT_TYPES)
+        if kept and not (own in _JSON and _refers(call.results, data)):
             return Body(int(data["size"]), own, CONTENT_TYPES.get(own, BINARY), pieces(call.results, data))
     if call.references is not None:
         data = call.references.load(data, "data")

@@ -36,11 +36,11 @@ class Part:
     form: str = "json"
 
 
-def parts_of(given: Any, call: ToolCall, name: str, form: str | None = None) -> list[Part]:
+def parts_of(source: Any, call: ToolCall, name: str, form: str | None = None) -> list[Part]:
     """Return the parts of a source, in order; `form` is the format that the author named. Raises `BadInput`."""
     found: list[Part] = []
     loose: list[Row] = []
-    for item in given if isinstance(given, list) else [given]:
+    for item in source if isinstance(source, list) else [source]:
         if call.references is not None and call.references.owns(item):
             if loose:
                 found.append(Part(rows=loose))
@@ -203,14 +203,14 @@ class _Text:
     def value(self) -> Any:
         """Return the value that begins here."""
         self.peek()
-        wanted = 1
+        size = 1
         while True:
             try:
                 value, end = _DECODER.raw_decode(self._held, self._at)
             except (ValueError, RecursionError) as error:
-                if isinstance(error, RecursionError) or not self._more(wanted):
+                if isinstance(error, RecursionError) or not self._more(size):
                     raise BadInput(f"{self._where} is not JSON: {error}") from error
-                wanted *= 2  # a value longer than one piece is not parsed again for each piece
+                size *= 2  # a value longer than one piece is not parsed again for each piece
                 continue
             if end == len(self._held) and self._held[self._at] not in '{["' and self._more(1):
                 continue  # a number may continue

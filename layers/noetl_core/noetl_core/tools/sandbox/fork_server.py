@@ -247,10 +247,10 @@ def _run(
         runner.serve(sock)
         os._exit(0)
     except BaseException as error:  # reported to the worker, because stderr is discarded
-        said = {
+        failure = {
             "ok": False,
             "type": type(error).__name__,
             "message": f"the task's process failed: {type(error).__name__}: {error}",
         }
-        runner.send(sock, b"R", json.dumps({**said, "retire": True}).encode("utf-8", "replace"))
+        runner.send(sock, b"R", json.dumps({**failure, "retire": True}).encode("utf-8", "replace"))
         os._exit(70)

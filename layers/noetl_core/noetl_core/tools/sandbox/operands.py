@@ -72,8 +72,8 @@ def _reason(error: BaseException, text: str, node: ast.AST, frame: FrameType) ->
 def _keys(text: str, value: dict[Any, Any]) -> str:
     keys = [repr(key) for key in islice(dict.__iter__(value), MOST_KEYS) if type(key) in (str, int)]
     more = len(value) - len(keys)
-    named = ", ".join(key if len(key) <= KEY_CHARS else key[: KEY_CHARS - 1] + "…" for key in keys)
-    return f"{text} has: {named}" + (f", and {more:,} more" if more else "") if keys else f"{text} is empty"
+    names = ", ".join(key if len(key) <= KEY_CHARS else key[: KEY_CHARS - 1] + "…" for key in keys)
+    return f"{text} has: {names}" + (f", and {more:,} more" if more else "") if keys else f"{text} is empty"
 
 
 def _node_at(trace: TracebackType, source: str) -> ast.AST | None:

@@ -93,7 +93,7 @@ class ForkServer:
         self._lock = threading.Lock()
         self._control = ours
         self.folder = tempfile.mkdtemp(prefix="noetl-tasks-")
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process that writes to it
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process that writes to it
         with theirs:
             self.process = subprocess.Popen(
                 [sys.executable, "-I", "-S", "-X", "utf8", "-c", _BOOT.format(root=root, fd=theirs.fileno(), folder=self.folder)],
@@ -101,7 +101,7 @@ class ForkServer:
                 cwd="/",
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=self._said,
+                stderr=self._stderr,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
@@ -151,9 +151,9 @@ class ForkServer:
         """Return the server's last output, for an error message."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(1)
-        self._said.seek(0)
-        said = self._said.read()[-WHY_CHARS:].decode("utf-8", "replace").strip() or "it said nothing"
-        return f"the process that runs python tasks cannot start (exit code {self.process.poll()}): {said}"
+        self._stderr.seek(0)
+        output = self._stderr.read()[-WHY_CHARS:].decode("utf-8", "replace").strip() or "it said nothing"
+        return f"the process that runs python tasks cannot start (exit code {self.process.poll()}): {output}"
 
     def close(self) -> None:
         self._control.close()
@@ -162,7 +162,7 @@ class ForkServer:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-        self._said.close()
+        self._stderr.close()
         wipe(self.folder)
 
 

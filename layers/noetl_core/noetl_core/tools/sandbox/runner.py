@@ -2,7 +2,7 @@
 peer closes the socket.
 
 Frames on the socket: one type byte, four bytes of length (big endian), a body. In: first the configuration `{code, libs, entry,
-memory_mb, max_output, max_result, scratch}`, then any number of tasks `T` `{args, given, context, run, timeout}`. Out: `O` a
+memory_mb, max_output, max_result, scratch}`, then any number of tasks `T` `{args, step_args, context, run, timeout}`. Out: `O` a
 piece of standard output (text), `E` one of standard error, `R` the outcome `{ok, result | error..., retire}`, before it `V` its
 result if that is large; with `retire` the process must not be used again.
 """
@@ -185,7 +185,7 @@ def serve(sock: socket.socket) -> None:
         code = _syntax(error)
     linecache.cache[FILENAME] = (len(config["code"]), None, config["code"].splitlines(True), FILENAME)
     dumps = json.dumps
-    hook = views.viewed if views.named_in(config["code"]) else None
+    hook = views.viewed if views.reads_views(config["code"]) else None
     while (frame := receive(sock)) is not None:
         task = loads(frame[1]) if hook is None else json.loads(frame[1], object_hook=hook)
         confine.limit_processor_time(task["timeout"])
@@ -252,11 +252,11 @@ def _encoded(value: Any) -> bytes:
 
 def _run(code: types.CodeType, task: Mapping[str, Any], config: Mapping[str, Any]) -> Any:
     args: dict[str, Any] = task["args"]
-    given: dict[str, Any] = {**task.get("given", {}), **args}
-    own = {"args": args or given, "input_data": given, "context": task.get("context", {})}
+    arguments: dict[str, Any] = {**task.get("step_args", {}), **args}
+    own = {"args": args or arguments, "input_data": arguments, "context": task.get("context", {})}
     module = types.ModuleType(MODULE)
     names = module.__dict__
-    names.update({"__builtins__": builtins, "__file__": FILENAME, "_run": task["run"], **own, **given})
+    names.update({"__builtins__": builtins, "__file__": FILENAME, "_run": task["run"], **own, **arguments})
     for name, target in config["libs"].items():
         names[name] = _imported(*target)
     sys.modules[MODULE] = module
@@ -273,8 +273,8 @@ def _run(code: types.CodeType, task: Mapping[str, Any], config: Mapping[str, Any
     if config["entry"] is None and after is not before:
         return after
     main = names.get(config["entry"] or "main")
-    if callable(main) and not (config["entry"] is None and "main" in given):
-        return _call(main, given, own)
+    if callable(main) and not (config["entry"] is None and "main" in arguments):
+        return _call(main, arguments, own)
     if config["entry"] is not None:
         raise NameError(f"the code defines no function {config['entry']!r} (entry)")
     return None if after is names else after
@@ -294,7 +294,7 @@ def _imported(module: str, name: str | None) -> Any:
             raise ImportError(f"cannot import name {name!r} from {module!r}") from None
 
 
-def _call(main: Callable[..., Any], given: dict[str, Any], own: dict[str, Any]) -> Any:
+def _call(main: Callable[..., Any], arguments: dict[str, Any], own: dict[str, Any]) -> Any:
     """Call `main` with values by the names of its parameters: arguments of the task and the step, otherwise `args`, `input_data`
     and `context` as in the code."""
     import inspect  # 4 ms: only the first task of a worker pays; for others the fork server has it
@@ -304,10 +304,12 @@ def _call(main: Callable[..., Any], given: dict[str, Any], own: dict[str, Any]) 
     except (TypeError, ValueError):
         value = main(**own["args"])
     else:
-        named = [n for n, p in parameters.items() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-        wanted = {name: given[name] if name in given else own[name] for name in named if name in given or name in own}
+        names = [n for n, p in parameters.items() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+        keywords = {
+            name: arguments[name] if name in arguments else own[name] for name in names if name in arguments or name in own
+        }
         rest = own["args"] if any(p.kind is p.VAR_KEYWORD for p in parameters.values()) else {}
-        value = main(**{**rest, **wanted})
+        value = main(**{**rest, **keywords})
     if not inspect.iscoroutine(value):
         return value
     import asyncio  # 20 ms: only asynchronous code needs it, and every call is a process

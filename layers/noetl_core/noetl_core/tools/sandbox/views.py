@@ -9,16 +9,16 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-_NAMED: Final = re.compile(r"""(['"])(?:command_\d+|status_code|body|data)\1""")
+_VIEW_NAME: Final = re.compile(r"""(['"])(?:command_\d+|status_code|body|data)\1""")
 _RESPONSE: Final = frozenset({"status", "headers", "data", "url", "elapsed_ms"})
 _OF_RESPONSE: Final = {"status_code": "status", "body": "data"}
 _TABLE: Final = frozenset({"rows", "columns", "row_count"})
 _MISSING: Final = object()
 
 
-def named_in(code: str) -> bool:
+def reads_views(code: str) -> bool:
     """Return whether a program may read a view."""
-    return _NAMED.search(code) is not None
+    return _VIEW_NAME.search(code) is not None
 
 
 def viewed(value: dict[str, Any]) -> dict[str, Any]:

@@ -88,26 +88,26 @@ def stage(call: ToolCall, source: Mapping[str, Any], kind: str, tools: Stage) ->
 
 def _fetched(call: ToolCall, source: Mapping[str, Any], kind: str, tools: Stage) -> list[Any]:
     """Let the tool of a kind store the rows of the source; return the references to them."""
-    given = {key: value for key, value in source.items() if key != "kind"}
+    inputs = {key: value for key, value in source.items() if key != "kind"}
     tool: Any = tools(kind) if kind != "s3" else None
     exporting: SourceTool | None = tool if hasattr(tool, "export") else None
     takes = exporting.source if exporting is not None else SOURCES[kind]
-    unknown = set(given) - set(takes)
+    unknown = set(inputs) - set(takes)
     if unknown:
         raise BadInput(f"`source` of kind {kind} does not take {', '.join(sorted(unknown))}: it takes {', '.join(sorted(takes))}")
     if kind == "s3":
-        return _objects(call, given)
+        return _objects(call, inputs)
     if exporting is not None:
-        return [_exported(exporting, replace(call, kind=kind, inputs=given, spec={}))]
+        return [_exported(exporting, replace(call, kind=kind, inputs=inputs, spec={}))]
     spec: dict[str, Any] = {}
     if kind == "http":
-        spec["store"] = given.pop("format", True)
+        spec["store"] = inputs.pop("format", True)
     elif kind == "postgres":
-        copied = {key: given.pop(key) for key in ("query", "table", "columns") if key in given}
-        given["copy"] = {**copied, "to": "jsonl"}
+        copied = {key: inputs.pop(key) for key in ("query", "table", "columns") if key in inputs}
+        inputs["copy"] = {**copied, "to": "jsonl"}
     else:
-        given["to"] = "jsonl"
-    outcome = tool.run(replace(call, kind=kind, inputs=given, spec=spec))
+        inputs["to"] = "jsonl"
+    outcome = tool.run(replace(call, kind=kind, inputs=inputs, spec=spec))
     if outcome.error is not None:
         raise ToolFailed(_renamed(outcome))
     return [outcome.result["data"] if kind == "http" else outcome.result]
@@ -129,18 +129,18 @@ def _exported(tool: SourceTool, call: ToolCall) -> Any:
     return outcome.result
 
 
-def _objects(call: ToolCall, given: Mapping[str, Any]) -> list[Any]:
+def _objects(call: ToolCall, inputs: Mapping[str, Any]) -> list[Any]:
     """Copy objects of S3 to the result store, where they do not change; return the references to them."""
     from noetl_core.tools.aws.object_files import content, is_uri, listed  # 100 ms: only sources in S3
 
-    uri, results = given.get("uri"), _results(call)
+    uri, results = inputs.get("uri"), _results(call)
     if not is_uri(uri):
         raise BadInput("`source.uri` must be like s3://bucket/path/*.parquet")
     found = listed(str(uri), call.kind)
 
     def copied(number: int) -> Mapping[str, Any]:
         one = found[number]
-        form = given.get("format") or format_of({"key": one.key})
+        form = inputs.get("format") or format_of({"key": one.key})
         with results.writer(f"{call.execution_id}/transfer/{call.task_run_id}-{number:05}.{form}") as out:
             for piece in content(one, call.kind):
                 out.write(piece)

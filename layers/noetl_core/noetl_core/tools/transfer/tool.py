@@ -88,25 +88,25 @@ class TransferTool:
         except UnknownKind:
             return False
 
-    def _target(self, call: ToolCall, said: Mapping[str, Any], kind: str, load: Load, staged: Staged, folder: Path) -> Target:
+    def _target(self, call: ToolCall, target: Mapping[str, Any], kind: str, load: Load, staged: Staged, folder: Path) -> Target:
         if kind == "postgres":
             from noetl_core.tools.transfer.postgres_target import PostgresTarget  # 10 ms: one target is enough
 
-            where = target_of(call, said.get("auth", said.get("connection")), said.get("database"))
+            where = target_of(call, target.get("auth", target.get("connection")), target.get("database"))
             return PostgresTarget(self._connections, where, load, call, staged.identity)
         if kind == "duckdb":
             from noetl_core.tools.duckdb.tool import database_file  # 130 ms: where it is the target
             from noetl_core.tools.transfer.duckdb_target import DuckDBTarget  # with it
 
-            return DuckDBTarget(database_file(call, said.get("database")), load, call, staged, folder)
+            return DuckDBTarget(database_file(call, target.get("database")), load, call, staged, folder)
         from noetl_core.tools.transfer.s3_target import FORMATS, S3Target  # 100 ms: where it is the target
 
-        form = said.get("format", "jsonl")
+        form = target.get("format", "jsonl")
         if form not in FORMATS:
             raise BadInput(f"`target.format` {str(form)[:20]!r} is unknown: {', '.join(FORMATS)}")
         if call.results is None:
             raise BadInput("this worker has no result store")
-        return S3Target(str(said.get("uri")), form, load, call, staged, call.results)
+        return S3Target(str(target.get("uri")), form, load, call, staged, call.results)
 
 
 def _move(call: ToolCall, staged: Staged, target: Target, chunk_rows: int) -> Outcome:
@@ -141,13 +141,13 @@ def _part(
     call: ToolCall, name: str, kinds: Collection[str], installed: Callable[[str], bool] = lambda _: False
 ) -> tuple[Mapping[str, Any], str]:
     """Return source or target with its kind. `installed`: whether a plugin has a kind beside `kinds`."""
-    said = call.inputs.get(name)
-    if not isinstance(said, Mapping):
+    part = call.inputs.get(name)
+    if not isinstance(part, Mapping):
         raise BadInput(f"`{name}` must be a mapping: kind, and the inputs of that kind")
-    kind = str(said.get("kind", "rows" if "rows" in said and name == "source" else ""))
+    kind = str(part.get("kind", "rows" if "rows" in part and name == "source" else ""))
     if kind not in kinds and not installed(kind):
         raise BadInput(f"`{name}.kind` {kind[:20]!r} is unknown: {suggest(kind, kinds) or ', '.join(kinds)}")
-    return said, kind
+    return part, kind
 
 
 def _load(call: ToolCall, target: Mapping[str, Any], kind: str) -> Load:
@@ -159,7 +159,7 @@ def _load(call: ToolCall, target: Mapping[str, Any], kind: str) -> Load:
 
 
 def _chunk_rows(call: ToolCall) -> int:
-    said = call.spec.get("chunk_rows", CHUNK_ROWS)
-    if isinstance(said, bool) or not isinstance(said, int) or not 1 <= said <= MOST_ROWS:
+    rows = call.spec.get("chunk_rows", CHUNK_ROWS)
+    if isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= MOST_ROWS:
         raise BadInput(f"`spec.chunk_rows` must be a whole number from 1 to {MOST_ROWS}")
-    return said
+    return rows

@@ -21,7 +21,7 @@ from noetl_core.values.instants import to_rfc3339
 from noetl_core.views.executions import executions
 from noetl_core.views.executions.shared_limits import awaited_by, waiting_executions
 
-DOING: Final = ("running", "waiting", "retrying")
+ACTIVITIES: Final = ("running", "waiting", "retrying")
 """Statuses of an execution whose head has the status `running`."""
 STATES_READ: Final = 100
 """Maximum number of states read for one page, batch or count."""
@@ -33,14 +33,14 @@ ATTEMPT: Final = ("TaskStarted", "TaskRetried", "TaskProcessed")
 
 
 @frozen
-class Doing:
+class Activity:
     """The activity of an execution, and its waits."""
 
     status: str
     waiting_for: Sequence[Mapping[str, Any]] = ()
 
 
-def doing(control: Control, heads: Sequence[Head], most: int | None = None) -> dict[str, Doing]:
+def activities_of(control: Control, heads: Sequence[Head], most: int | None = None) -> dict[str, Activity]:
     """Return the activity of each execution of `heads` whose status is `running`.
 
     At most `most` states are read (`STATES_READ` by default); the other executions count as running, or as waiting if they wait
@@ -51,19 +51,19 @@ def doing(control: Control, heads: Sequence[Head], most: int | None = None) -> d
     looked = list(read_concurrently(lambda head: _looked_at(control, head), running[:most]))
     states = {state.execution_id: state for state, _ in looked if state is not None}
     limits = awaited_by(control, states)
-    found = dict.fromkeys((head.execution_id for head in running), Doing("running"))
+    found = dict.fromkeys((head.execution_id for head in running), Activity("running"))
     if len(running) > most:
-        found |= {id: Doing("waiting") for id in waiting_executions(control) if id in found}
+        found |= {id: Activity("waiting") for id in waiting_executions(control) if id in found}
     for head, (state, waits) in zip(running, looked, strict=False):
-        found[head.execution_id] = Doing("running") if state is None else _doing(state, waits, limits)
+        found[head.execution_id] = Activity("running") if state is None else _activity_of(state, waits, limits)
     return found
 
 
-def _doing(state: State, waits: Sequence[Mapping[str, Any]], limits: Mapping[str, Sequence[Mapping[str, Any]]]) -> Doing:
+def _activity_of(state: State, waits: Sequence[Mapping[str, Any]], limits: Mapping[str, Sequence[Mapping[str, Any]]]) -> Activity:
     status = "retrying" if any(wait["kind"] == "retry" for wait in waits) else executions.status_of(state)
-    if status not in DOING[1:]:
-        return Doing(status)
-    return Doing(status, [*limits.get(state.execution_id, ()), *waits][:WAITS])
+    if status not in ACTIVITIES[1:]:
+        return Activity(status)
+    return Activity(status, [*limits.get(state.execution_id, ()), *waits][:WAITS])
 
 
 def _looked_at(control: Control, head: Head) -> tuple[State | None, list[Mapping[str, Any]]]:
@@ -84,7 +84,7 @@ def _waits(control: Control, state: State) -> list[Mapping[str, Any]]:
         if last is None:
             continue
         since = {"step": run.step, "since": to_rfc3339(last.ts)}
-        waits_of_run = [executions.shown_wait(wait) for wait in run.waits]
+        waits_of_run = [executions.wait_view(wait) for wait in run.waits]
         retried = _retried(last.events)
         if retried is None:
             waits += [{**wait, **since} for wait in waits_of_run]

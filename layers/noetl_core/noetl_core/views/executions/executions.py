@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from noetl_core.api.shapes import catalog as catalog_shapes
     from noetl_core.dsl.model import Playbook
 
-__all__ = ["BadCursor", "error_of", "head_as_dict", "load", "shown_wait", "state_at", "status_of", "summary", "waiting_for"]
+__all__ = ["BadCursor", "error_of", "head_as_dict", "load", "state_at", "status_of", "summary", "wait_view", "waiting_for"]
 
 WAITING_FOR = ("kind", "signal", "child", "limit", "task", "iteration", "description", "wait_id")
 BEGINNING_BYTES = 2_000
@@ -120,10 +120,10 @@ def input_of(control: Control, state: State) -> dict[str, Any]:
 
 def waiting_for(state: State) -> list[dict[str, Any]]:
     """Return the waits of open runs; those for an answer with its form."""
-    return [shown_wait(wait) | form_of(wait) for run in state.runs.values() for wait in run.waits]
+    return [wait_view(wait) | form_of(wait) for run in state.runs.values() for wait in run.waits]
 
 
-def shown_wait(wait: Wait) -> dict[str, Any]:
+def wait_view(wait: Wait) -> dict[str, Any]:
     """Return a wait without its internal keys."""
     fields: Mapping[str, Any] = wait
     until = {"until": to_rfc3339(wait["at"])} if wait.get("at") else {}

@@ -40,6 +40,6 @@ def parse_label_filter(text: str | None, loc: str = "query.label") -> LabelFilte
     return found
 
 
-def has(labels: Mapping[str, str], wanted: LabelFilter) -> bool:
+def has(labels: Mapping[str, str], label_filter: LabelFilter) -> bool:
     """Return whether an execution with these labels has all labels of the filter."""
-    return all(key in labels and value in (None, labels[key]) for key, value in wanted.items())
+    return all(key in labels and value in (None, labels[key]) for key, value in label_filter.items())

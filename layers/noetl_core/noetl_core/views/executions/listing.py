@@ -15,7 +15,7 @@ from noetl_core.engine.statuses import LISTED_STATUSES
 from noetl_core.ports import Head
 from noetl_core.values.instants import SECOND, from_text, in_microseconds
 from noetl_core.views.executions import executions, labels
-from noetl_core.views.executions.activity import DOING, STATES_READ, Doing, doing
+from noetl_core.views.executions.activity import ACTIVITIES, STATES_READ, Activity, activities_of
 from noetl_core.views.reading.cursor import sign, unsign
 
 if TYPE_CHECKING:
@@ -51,19 +51,19 @@ def page(
     page is full, or for `SEARCH_S`: `searched` counts them. `text` is an id, which is read directly, the beginning or the end of
     one, or a part of a path, an error, a label or a search attribute. `key` signs cursors. Raises `BadRequest`, `BadCursor`.
     """
-    wanted = labels.parse_label_filter(label)
+    label_filter = labels.parse_label_filter(label)
     if status is not None and status not in LISTED_STATUSES:
         raise BadRequest(f"there is no status {status!r}", "query.status", f"known: {', '.join(LISTED_STATUSES)}")
-    chosen = status in DOING
-    first, last_start = (None if given is None else instant(given, name) for given, name in ((since, "since"), (until, "until")))
+    chosen = status in ACTIVITIES
+    first, last_start = (None if value is None else instant(value, name) for value, name in ((since, "since"), (until, "until")))
     where = None if search is None else attributes(search)
     text = None if text is None else text.lower()
-    least = LOOKED_AT if wanted or text is not None or until is not None else STATES_READ if chosen else 0
+    least = LOOKED_AT if label_filter or text is not None or until is not None else STATES_READ if chosen else 0
     most = max(limit, least)
 
     def fits(head: Head) -> bool:
         within = last_start is None or head.started_at <= last_start
-        return within and labels.has(head.labels, wanted) and (text is None or _has(head, text))
+        return within and labels.has(head.labels, label_filter) and (text is None or _has(head, text))
 
     one = control.index.head(text) if text is not None and text.isdecimal() and len(text) >= SHORTEST_ID else None
     last = None if cursor is None else before(cursor, key())
@@ -78,7 +78,7 @@ def page(
             heads = control.index.heads(known, path, first, most, last, where, oldest_first=oldest_first)
         fit = [head for head in heads if fits(head)]
         looked = fit[: STATES_READ if chosen else limit - len(entries)]
-        activities = doing(
+        activities = activities_of(
             control, looked, None if chosen or limit <= STATES_READ else 0
         )  # a search for an id lists thousands of heads
         entries += [
@@ -118,7 +118,7 @@ def _is_listed(
     """Return whether the index would list a head, which was read directly: expired ones may be there for a while."""
     return (
         (not head.expires_at or head.expires_at >= now // SECOND)
-        and (status is None or head.status == ("running" if status in DOING else status))
+        and (status is None or head.status == ("running" if status in ACTIVITIES else status))
         and path in (None, head.path)
         and (since is None or head.started_at >= since)
         and (where is None or is_found(head, where))
@@ -146,12 +146,12 @@ def before(cursor: str, key: bytes) -> str:
     return last
 
 
-def _entry(head: Head, doing: Doing | None) -> ListedExecution:
+def _entry(head: Head, activity: Activity | None) -> ListedExecution:
     entry = executions.head_as_dict(head)
-    if doing is not None:
-        entry["status"] = doing.status
-        if doing.waiting_for:
-            entry["waiting_for"] = list(doing.waiting_for)
+    if activity is not None:
+        entry["status"] = activity.status
+        if activity.waiting_for:
+            entry["waiting_for"] = list(activity.waiting_for)
     return cast("ListedExecution", entry)
 
 

@@ -12,7 +12,7 @@ from noetl_core.log.concurrent_reads import read_concurrently
 from noetl_core.ports import Head
 from noetl_core.values.instants import SECOND, to_rfc3339
 from noetl_core.views.executions import labels
-from noetl_core.views.executions.activity import STATES_READ, doing
+from noetl_core.views.executions.activity import STATES_READ, activities_of
 
 if TYPE_CHECKING:
     from noetl_core.api.shapes import following as following_shapes
@@ -29,7 +29,7 @@ def stats(
     *,
     path: str | None = None,
     since: int | None = None,
-    wanted: labels.LabelFilter | None = None,
+    label_filter: labels.LabelFilter | None = None,
     limit: int = COUNTED,
 ) -> following_shapes.Stats:
     """Return counts of the executions that began at `since` or later.
@@ -44,12 +44,12 @@ def stats(
         return control.index.heads(status, path, begin if since is not None or status in TERMINAL else None, limit=limit)
 
     def matching(heads: Sequence[Head]) -> Sequence[Head]:
-        return [head for head in heads if labels.has(head.labels, wanted or {})]
+        return [head for head in heads if labels.has(head.labels, label_filter or {})]
 
     counted = dict(zip(kinds, read_concurrently(of, kinds), strict=True))
     by_status = {status: matching(heads) for status, heads in counted.items()}
     running = by_status.get("running", ())
-    activities = doing(control, running)
+    activities = activities_of(control, running)
     total: Counter[str] = Counter()
     paths: dict[str, Counter[str]] = {}
     newest: dict[str, int] = {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from noetl_core.control.callbacks import Reply, answer, callback_waits, heartbeat, shown_wait, token_for
+from noetl_core.control.callbacks import Reply, answer, callback_view, callback_waits, heartbeat, token_for
 from noetl_core.control.core import Control
 from noetl_core.log.concurrent_reads import read_concurrently
 from noetl_core.ports import CorruptLog, Head, NewerLog, NotFound
@@ -62,7 +62,7 @@ def _of(control: Control, head: Head) -> list[dict[str, Any]]:
         "playbook": {"path": state.path, "version": state.version, "digest": state.digest},
         "started_at": to_rfc3339(state.started_at),
     }
-    return [{**about, **shown_wait(run, wait)} for run, wait in callback_waits(state)]
+    return [{**about, **callback_view(run, wait)} for run, wait in callback_waits(state)]
 
 
 def answer_wait(

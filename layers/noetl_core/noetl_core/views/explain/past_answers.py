@@ -41,7 +41,7 @@ NEWEST: Final = 3
 
 
 @frozen
-class Asked:
+class Question:
     """A question: the task that asks, and the words of its answers."""
 
     step: str
@@ -70,7 +70,7 @@ def past_answers(control: Control, execution_id: str, wait_id: str, most: int = 
     if found is None:
         raise NotFound(f"no callback waits under {wait_id[:200]} in execution {execution_id}: it was answered, or is over")
     run, wait = found
-    question = Asked(run.step, wait["task"], form_of(wait).get("decision"))
+    question = Question(run.step, wait["task"], form_of(wait).get("decision"))
     heads = control.index.heads(None, state.path, limit=LISTED)
     ended = [head for head in heads if head.status in TERMINAL and head.execution_id != execution_id]
     over = control.clock.now() + READ_S * SECOND
@@ -94,7 +94,7 @@ def past_answers(control: Control, execution_id: str, wait_id: str, most: int = 
     }
 
 
-def _past(control: Control, question: Asked, head: Head) -> tuple[set[str], following_shapes.LedTo]:
+def _past(control: Control, question: Question, head: Head) -> tuple[set[str], following_shapes.LedTo]:
     """Return the answers to the question in an execution (several in a loop), and what it came to."""
     outcome: dict[str, Any] = {
         "execution_id": head.execution_id,
@@ -118,7 +118,7 @@ def _past(control: Control, question: Asked, head: Head) -> tuple[set[str], foll
     return answers, cast("following_shapes.LedTo", outcome)
 
 
-def _outcomes(control: Control, question: Asked, state: State) -> Iterator[Mapping[str, Any]]:
+def _outcomes(control: Control, question: Question, state: State) -> Iterator[Mapping[str, Any]]:
     """Yield the outcomes of the task in the newest run of its step."""
     known = state.steps.get(question.step)
     if known is None or known.last_run is None:
@@ -129,7 +129,7 @@ def _outcomes(control: Control, question: Asked, state: State) -> Iterator[Mappi
                 yield cast("Mapping[str, Any]", event.data["outcome"])
 
 
-def _account(question: Asked, answer: str, led_to: list[following_shapes.LedTo]) -> following_shapes.PastAnswer:
+def _account(question: Question, answer: str, led_to: list[following_shapes.LedTo]) -> following_shapes.PastAnswer:
     statuses: dict[str, int] = {}
     for each in led_to:
         statuses[each["status"]] = statuses.get(each["status"], 0) + 1

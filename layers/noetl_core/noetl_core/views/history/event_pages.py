@@ -61,11 +61,11 @@ class Page:
     position: int | None = None
 
 
-def named(text: str | None) -> frozenset[str] | None:
+def event_names(text: str | None) -> frozenset[str] | None:
     """Return the names that a comma-separated list of names and dotted forms selects."""
     if text is None:
         return None
-    return frozenset().union(*(pages.named(part.strip()) or () for part in text.split(",")))
+    return frozenset().union(*(pages.event_names(part.strip()) or () for part in text.split(",")))
 
 
 def page(

@@ -67,10 +67,10 @@ def whole(
     control: Control, execution_id: str, *, name: str | None = None, after: str | None = None, key: bytes = b""
 ) -> Iterator[dict[str, Any]]:
     """Yield all envelopes in causal order while they are read. Raises `NotFound`, `BadCursor` at once."""
-    return since(control, execution_id, after, key, names=named(name), bounded=False).envelopes
+    return since(control, execution_id, after, key, names=event_names(name), bounded=False).envelopes
 
 
-def named(name: str | None) -> frozenset[str] | None:
+def event_names(name: str | None) -> frozenset[str] | None:
     """Return the names of the events that a filter selects: it takes the name and the dotted form. None selects all."""
     if name is None:
         return None

@@ -52,7 +52,7 @@ class ReadLimits:
 
 LIMITS: Final = ReadLimits()
 
-Wanted = Callable[[ControlEvent], bool]
+Predicate = Callable[[ControlEvent], bool]
 
 
 class LogReader:
@@ -131,13 +131,13 @@ class LogReader:
         stream = StreamId(self.end.execution_id, run)
         return self._control.store.last(stream) if last else next(iter(self._control.store.read(stream, limit=1)), None)
 
-    def scan(self, first: int, wanted: Wanted, most: int | None = None) -> int | None:
-        """Read at most `most` commits from a position until an event is `wanted`. Return the position of that event."""
+    def scan(self, first: int, matches: Predicate, most: int | None = None) -> int | None:
+        """Read at most `most` commits from a position until an event `matches`. Return the position of that event."""
         most = self.limits.scanned if most is None else most
         for commit in self.commits(max(first, 0) - 1):
             if commit.seq >= first + most:
                 return None
-            if any(map(wanted, control_events(commit))):
+            if any(map(matches, control_events(commit))):
                 return commit.seq
         return None
 
@@ -150,15 +150,15 @@ class LogReader:
 
         return newest_before(self._control.store, self.end.execution_id, counted, upto=self._last, near=self.limits.near)
 
-    def search(self, before: Callable[[Snapshot], bool], wanted: Wanted) -> int | None:
+    def search(self, before: Callable[[Snapshot], bool], matches: Predicate) -> int | None:
         """Scan for an event from the newest snapshot for which `before` is true."""
         snap = self.snapshot(before)
-        return self.scan(0 if snap is None else snap.seq + 1, wanted)
+        return self.scan(0 if snap is None else snap.seq + 1, matches)
 
-    def at_instant(self, ts: int, wanted: Wanted) -> int | None:
+    def at_instant(self, ts: int, matches: Predicate) -> int | None:
         """Find an event recorded near an instant."""
         self.spent += self._last.bit_length()
         near = before_instant(self._control.recent, self._stream, self._last, ts) + 1
         around = 2 * self.limits.block
-        found = self.scan(near, wanted, around)
-        return self.scan(near - around, wanted, around) if found is None else found
+        found = self.scan(near, matches, around)
+        return self.scan(near - around, matches, around) if found is None else found

@@ -13,7 +13,7 @@ from noetl_core.engine.state import StepState
 from noetl_core.events.event import ControlEvent, closes_run, opens_run
 from noetl_core.events.shapes import Failure
 from noetl_core.observe.account import VISITS, Account, Missing, dead_ends_of, leads_on
-from noetl_core.views.reading.log_parts import LogReader, Wanted
+from noetl_core.views.reading.log_parts import LogReader, Predicate
 
 
 class LogSearch:
@@ -74,7 +74,7 @@ class LogSearch:
     def scheduled(self, run: str, seq: int | None = None) -> int | None:
         """Find the commit that scheduled a run; `seq` is where the run ended, if that is known."""
 
-        def wanted(event: ControlEvent) -> bool:
+        def matches(event: ControlEvent) -> bool:
             return event.name == "StepScheduled" and event.data["run"] == run
 
         log = self._log
@@ -82,39 +82,39 @@ class LogSearch:
         at = known.as_of if known is not None else self._as_of(run)
         if at is not None:
             log.fetch(at - self._limits.block // 2, at + self._limits.block // 2)
-            if log.scan(at, wanted, 1) is not None:
+            if log.scan(at, matches, 1) is not None:
                 return at
         if seq is None:
             return None
-        found = self._just_before(seq, wanted)
-        return found if found is not None else log.search(lambda s: s.seq < seq and run not in s.state["runs"], wanted)
+        found = self._just_before(seq, matches)
+        return found if found is not None else log.search(lambda s: s.seq < seq and run not in s.state["runs"], matches)
 
     def _as_of(self, run: str) -> int | None:
         """Return the position that scheduled a run, from the run's stream; None if no worker began it."""
         first = self._log.commit_of_run(run)
         return next((event.data["as_of"] for event in first.events if event.name == "StepStarted"), None) if first else None
 
-    def _just_before(self, seq: int, wanted: Wanted) -> int | None:
+    def _just_before(self, seq: int, matches: Predicate) -> int | None:
         """Return the position of an event among the commits just before `seq`."""
         self._log.fetch(seq - self._limits.block, seq + 1)
         return next(
-            (at for at in range(seq, seq - self._limits.block, -1) if any(map(wanted, self._log.events(at, at + 1)))), None
+            (at for at in range(seq, seq - self._limits.block, -1) if any(map(matches, self._log.events(at, at + 1)))), None
         )
 
     def ended(self, run: str, seq: int) -> int | None:
         """Find the commit where a run ended and its arcs were evaluated; the run was scheduled at `seq`."""
 
-        def wanted(event: ControlEvent) -> bool:
+        def matches(event: ControlEvent) -> bool:
             return closes_run(event) and event.data["run"] == run
 
         log = self._log
         for at in log.fetched:
-            if at >= seq and any(map(wanted, log.events(at, at + 1))):
+            if at >= seq and any(map(matches, log.events(at, at + 1))):
                 return at
-        found = log.scan(seq, wanted, self._limits.block)
+        found = log.scan(seq, matches, self._limits.block)
         if found is None and (ts := self._ended_at(run)) is not None:
-            found = log.at_instant(ts, wanted)
-        return found if found is not None else log.search(lambda s: s.seq < seq or run in s.state["runs"], wanted)
+            found = log.at_instant(ts, matches)
+        return found if found is not None else log.search(lambda s: s.seq < seq or run in s.state["runs"], matches)
 
     def _ended_at(self, run: str) -> int | None:
         """Return roughly when a run ended, from the state or from the run's stream."""
@@ -128,18 +128,18 @@ class LogSearch:
     def _token(self, token: str, seq: int) -> int | None:
         """Find the commit that made a token which existed at `seq`."""
 
-        def wanted(event: ControlEvent) -> bool:
+        def matches(event: ControlEvent) -> bool:
             return event.name == "TokenEnqueued" and event.data["token"] == token
 
-        found = self._just_before(seq, wanted)
+        found = self._just_before(seq, matches)
         if found is not None:
             return found
-        return self._log.search(lambda s: s.seq < seq and token not in s.state["tokens"], wanted)
+        return self._log.search(lambda s: s.seq < seq and token not in s.state["tokens"], matches)
 
     def _gone(self, token: str, seq: int) -> None:
         """Find the end of a token that was made at `seq`."""
 
-        def wanted(event: ControlEvent) -> bool:
+        def matches(event: ControlEvent) -> bool:
             match event.name:
                 case "StepSkipped" | "TokenExpired":
                     return bool(event.data["token"] == token)
@@ -149,19 +149,19 @@ class LogSearch:
                     return token in (event.data.get("joined") or ())
             return False
 
-        if token not in self._end.tokens and self._log.scan(seq, wanted, self._limits.block) is None:
-            self._log.search(lambda s: s.seq < seq or token in s.state["tokens"], wanted)
+        if token not in self._end.tokens and self._log.scan(seq, matches, self._limits.block) is None:
+            self._log.search(lambda s: s.seq < seq or token in s.state["tokens"], matches)
 
     # --- visits -----------------------------------------------------------------------------------------------------------
 
     def _visits(self, step: str) -> None:
         """Find the newest visits of a step."""
         count = self._step(step).visits
-        wanted = min(VISITS, count)
+        most = min(VISITS, count)
         scheduled = [e.data for e in self._tail() if e.name == "StepScheduled"]
-        newest = [data["run"] for data in scheduled if data["step"] == step][-wanted:]
-        if len(newest) < wanted:
-            newest = self._known_visits(step, count)[-wanted:] or self._searched_visits(step, count, wanted, newest)
+        newest = [data["run"] for data in scheduled if data["step"] == step][-most:]
+        if len(newest) < most:
+            newest = self._known_visits(step, count)[-most:] or self._searched_visits(step, count, most, newest)
         self._newest[step] = newest
 
     def _known_visits(self, step: str, count: int) -> list[str]:
@@ -175,19 +175,19 @@ class LogSearch:
         found = {run: at for run in known if (at := self.scheduled(run)) is not None}
         return sorted(found, key=lambda run: found[run]) if len(found) == count else []
 
-    def _searched_visits(self, step: str, count: int, wanted: int, newest: list[str]) -> list[str]:
+    def _searched_visits(self, step: str, count: int, most: int, newest: list[str]) -> list[str]:
         """Return the newest visits, of which `newest` are known."""
         found = {count - len(newest) + place + 1: run for place, run in enumerate(newest)}
-        for number in range(count - wanted + 1, count + 1):
+        for number in range(count - most + 1, count + 1):
             if number not in found and self._log.searchable:
                 self.visit(step, number, found)
-        return [found[number] for number in sorted(found) if number > count - wanted]
+        return [found[number] for number in sorted(found) if number > count - most]
 
     def _undone(self, step: str) -> None:
         """Find the newest compensations of a step: they are its newest runs."""
         count, met = self._step(step).opened, 0
 
-        def wanted(event: ControlEvent) -> bool:
+        def matches(event: ControlEvent) -> bool:
             nonlocal met
             met += opens_run(event) and event.data["step"] == step
             return met >= count
@@ -197,14 +197,14 @@ class LogSearch:
             return
         snap = self._log.snapshot(lambda s: _opened(s, step) <= count - VISITS)
         met = 0 if snap is None else _opened(snap, step)
-        self._log.scan(0 if snap is None else snap.seq + 1, wanted)
+        self._log.scan(0 if snap is None else snap.seq + 1, matches)
 
     def visit(self, step: str, number: int, found: dict[int, str]) -> None:
         """Find the visit of a step with that number, from 1, and visits found on the way."""
         snap = self._log.snapshot(lambda s: _visits(s, step) < number)
         met = 0 if snap is None else _visits(snap, step)
 
-        def wanted(event: ControlEvent) -> bool:
+        def matches(event: ControlEvent) -> bool:
             nonlocal met
             if event.name != "StepScheduled" or event.data["step"] != step:
                 return False
@@ -212,14 +212,14 @@ class LogSearch:
             found.setdefault(met, event.data["run"])
             return met >= number
 
-        self._log.scan(0 if snap is None else snap.seq + 1, wanted)
+        self._log.scan(0 if snap is None else snap.seq + 1, matches)
 
     def number(self, step: str, seq: int, found: dict[int, str]) -> None:
         """Find which visits of a step a commit scheduled."""
         snap = self._log.snapshot(lambda s: s.seq < seq)
         met = 0 if snap is None else _visits(snap, step)
 
-        def wanted(event: ControlEvent) -> bool:
+        def matches(event: ControlEvent) -> bool:
             nonlocal met
             if event.name == "StepScheduled" and event.data["step"] == step:
                 met += 1
@@ -228,7 +228,7 @@ class LogSearch:
 
         first = 0 if snap is None else snap.seq + 1
         if seq - first < self._limits.scanned:
-            self._log.scan(first, wanted, seq - first + 1)
+            self._log.scan(first, matches, seq - first + 1)
 
     # --- dead ends --------------------------------------------------------------------------------------------------------
 
@@ -254,14 +254,14 @@ class LogSearch:
         snap = self._log.snapshot(lambda s: _fired(s, source, arc) < count)
         met = 0 if snap is None else _fired(snap, source, arc)
 
-        def wanted(event: ControlEvent) -> bool:
+        def matches(event: ControlEvent) -> bool:
             nonlocal met
             if event.name == "NextEvaluated" and event.data["step"] == source:
                 met += any(taken["arc"] == arc for taken in event.data["selected"])
                 return met >= count
             return False
 
-        at = self._log.scan(0 if snap is None else snap.seq + 1, wanted)
+        at = self._log.scan(0 if snap is None else snap.seq + 1, matches)
         for event in [] if at is None else [*self._log.events(at, at + 1)]:
             if event.name == "TokenEnqueued" and event.data.get("arc") == arc and at is not None:
                 self._gone(event.data["token"], at)
@@ -329,7 +329,7 @@ class LogSearch:
         if failure is None:
             return
 
-        def wanted(event: ControlEvent) -> bool:
+        def matches(event: ControlEvent) -> bool:
             error = event.data["error"] if event.name == "ExecutionFailing" else None
             error = event.data.get("unhandled") if event.name == "NextEvaluated" else error
             return error is not None and _same(error, failure)
@@ -337,8 +337,8 @@ class LogSearch:
         last = self._step(failure.get("step") or "").last_run
         if last is not None and (at := self.scheduled(last)) is not None:
             self.ended(last, at)
-        if not any(map(wanted, self._log.events(0, self._end.seq + 1))):
-            self._log.search(lambda s: s.state["failure"] is None or s.state["epoch"] < epoch, wanted)
+        if not any(map(matches, self._log.events(0, self._end.seq + 1))):
+            self._log.search(lambda s: s.state["failure"] is None or s.state["epoch"] < epoch, matches)
 
     def _tail(self) -> Iterator[ControlEvent]:
         return self._log.events(self._log.tail, self._end.seq + 1)
@@ -366,5 +366,5 @@ def _opened(snap: Snapshot, step: str) -> int:
     return 0 if stored is None else int(stored.get("opened", 0))
 
 
-def _leads_nowhere(name: str) -> Wanted:
+def _leads_nowhere(name: str) -> Predicate:
     return lambda event: event.name == "NextEvaluated" and event.data["step"] == name and not event.data["selected"]

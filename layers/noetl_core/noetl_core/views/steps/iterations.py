@@ -33,7 +33,7 @@ Path = tuple[int, ...]
 
 
 @frozen
-class Wanted:
+class Selection:
     """A filter of iterations: by status, by text in their error, by first index."""
 
     status: str | None = None
@@ -140,15 +140,15 @@ def iterations(
     if loop is None:
         return cast("step_shapes.Iterations", {**out, "cursor": None, "more": False})
     out |= {"run": loop.run, "total": loop.total}
-    wanted = Wanted(status, None if text is None else text.lower(), first)
+    selection = Selection(status, None if text is None else text.lower(), first)
     if text is not None and text.isdecimal() and len(text) < 10:
         loop_definition = control.playbook(state.digest).by_name[step].loop
         nested = loop_definition is not None and loop_definition.inner is not None
-        wanted = Wanted(status, None, int(text), int(text), nested)
+        selection = Selection(status, None, int(text), int(text), nested)
     place = _opened(after, loop, key) if after is not None else None
-    found, onward = _page(loop, wanted, place, limit)
-    if onward is None and loop.open and status in (None, "running") and wanted.text is None and len(found) < limit:
-        found += [entry for entry in _under_way(loop) if wanted.takes(entry)]
+    found, onward = _page(loop, selection, place, limit)
+    if onward is None and loop.open and status in (None, "running") and selection.text is None and len(found) < limit:
+        found += [entry for entry in _under_way(loop) if selection.takes(entry)]
     cursor = None if onward is None else _signed(onward, loop, key)
     return cast("step_shapes.Iterations", {**out, "iterations": found, "cursor": cursor, "more": cursor is not None})
 
@@ -162,14 +162,14 @@ def _state(control: Control, execution_id: str, step: str) -> State:
     return state
 
 
-def _page(loop: LoopStreams, wanted: Wanted, place: Place | None, limit: int) -> tuple[list[dict[str, Any]], Place | None]:
+def _page(loop: LoopStreams, selection: Selection, place: Place | None, limit: int) -> tuple[list[dict[str, Any]], Place | None]:
     """Return a page and the start of the next one; None if this was the last."""
-    if wanted.status == "running":
+    if selection.status == "running":
         return [], None
     bound = Bound(loop.control)
     found: list[dict[str, Any]] = []
     at = place or Place(-1)
-    for number, part in enumerate(_parts(loop, wanted)):
+    for number, part in enumerate(_parts(loop, selection)):
         if number < at.part:
             continue
         if at.part != number or at.stream < 0:
@@ -182,7 +182,7 @@ def _page(loop: LoopStreams, wanted: Wanted, place: Place | None, limit: int) ->
                 at.seq, at.taken = behind
                 if entry is not None and part.has(entry):
                     at.got += 1
-                    found += [entry] if wanted.takes(entry) else []
+                    found += [entry] if selection.takes(entry) else []
                 if len(found) >= limit or (bound.over and entry is None):
                     return found, at
                 if at.got == part.count:
@@ -206,14 +206,14 @@ class Part:
         return within and self.status in (None, entry["status"])
 
 
-def _parts(loop: LoopStreams, wanted: Wanted) -> list[Part]:
+def _parts(loop: LoopStreams, selection: Selection) -> list[Part]:
     """Return the ranges to search: for failed iterations, those that the log records as containing failures."""
-    if wanted.last is not None:
-        return [Part(wanted.first, wanted.last, None, None if wanted.nested else 1)]
-    if (wanted.status == "error" or (wanted.text is not None and wanted.status is None)) and "us" in loop.aggregates:
+    if selection.last is not None:
+        return [Part(selection.first, selection.last, None, None if selection.nested else 1)]
+    if (selection.status == "error" or (selection.text is not None and selection.status is None)) and "us" in loop.aggregates:
         stated = loop.aggregates.get("failed", ())
-        return [Part(first, last, "error", count) for first, last, count in stated if last >= wanted.first]
-    return [Part(wanted.first)]
+        return [Part(first, last, "error", count) for first, last, count in stated if last >= selection.first]
+    return [Part(selection.first)]
 
 
 class Bound:

@@ -95,10 +95,10 @@ def aggregates_view(aggregates: Aggregates | None, count: int) -> view_shapes.Ag
 
 def _percentile(us: Mapping[int, int], share: float) -> float:
     """Return a bound in milliseconds below which that share of the durations lies: the end of a group of the histogram."""
-    wanted, seen = share * sum(us.values()), 0
+    target, seen = share * sum(us.values()), 0
     for bits in sorted(us):
         seen += us[bits]
-        if seen >= wanted:
+        if seen >= target:
             return _ms_below(bits)
     return 0.0
 

@@ -40,9 +40,9 @@ class RecentGates:
     def look_at(self, executions: Iterable[str]) -> None:
         """Read the gates of several executions by one request, for commands of one batch."""
         now = self._clock.now()
-        wanted = {execution_id for execution_id in executions if not self._is_open(execution_id, now)}
-        if self._several is not None and len(wanted) > 1:
-            for execution_id, gate in self._several(wanted).items():
+        ids = {execution_id for execution_id in executions if not self._is_open(execution_id, now)}
+        if self._several is not None and len(ids) > 1:
+            for execution_id, gate in self._several(ids).items():
                 self._keep(execution_id, gate, now)
 
     def _is_open(self, execution_id: str, now: int) -> bool:

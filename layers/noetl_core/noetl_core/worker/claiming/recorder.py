@@ -35,22 +35,22 @@ class Recorder:
         something."""
         if self._values.tainted and contains_secret(event.data):
             hidden = {"masked": True} if event.name in SAYS_MASKED else {}
-            shown: Any = Event(event.name, event.ts, {**self._shown(event.data), **hidden})
-            event = shown
+            copy: Any = Event(event.name, event.ts, {**self._masked_data(event.data), **hidden})
+            event = copy
         self._journal.put(event)
 
-    def _shown(self, data: Any) -> dict[str, Any]:
+    def _masked_data(self, data: Any) -> dict[str, Any]:
         """Return the data of an event with its secrets masked. A large value that contains secrets is stored without them."""
-        shown: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         kept = self._values.masked
         for key, value in data.items():
             if key in _WRITES and isinstance(value, Mapping):
-                shown[key] = {name: kept(part) for name, part in value.items()}
+                fields[key] = {name: kept(part) for name, part in value.items()}
             elif key == "outcome":
-                shown[key] = {name: kept(part) if name in _VALUES else mask(part) for name, part in value.items()}
+                fields[key] = {name: kept(part) if name in _VALUES else mask(part) for name, part in value.items()}
             else:
-                shown[key] = kept(value) if key in _VALUES else mask(value)
-        return shown
+                fields[key] = kept(value) if key in _VALUES else mask(value)
+        return fields
 
     def masked(self, value: Any) -> Any:
         """Return `value` with its secrets masked."""

@@ -44,7 +44,7 @@ class RunLease:
 
     def __init__(self, gates: Gates, clock: Clock, command: Command, output: RunningOutput | None = None) -> None:
         self._gates, self._clock = gates, clock
-        self._output, self._shown = output, dict[tuple[str, int], dict[str, int]]()
+        self._output, self._published_sizes = output, dict[tuple[str, int], dict[str, int]]()
         self._execution_id, self._run_id = command.execution_id, command.run_id
         self._undoing = command.undoes is not None
         self.journal: Journal | None = None
@@ -133,15 +133,15 @@ class RunLease:
         with self._lock:
             writing = [task for task in self._started_tasks if task.log]
         now = {(task.data["run"], task.data["attempt"]): task.log.written() for task in writing if task.log is not None}
-        if now == self._shown:
+        if now == self._published_sizes:
             return
         newest = sorted(writing, key=lambda task: task.since)[-MOST_SHOWN:]
         if self._output.show(StreamId(self._execution_id, self._run_id), [_running(task) for task in newest]):
-            self._shown = now
+            self._published_sizes = now
 
     def hide_output(self) -> None:
         """Withdraw the published output, because the log has it now."""
-        if self._output is not None and self._shown:
+        if self._output is not None and self._published_sizes:
             self._output.show(StreamId(self._execution_id, self._run_id), [])
 
     def leave(self, reason: str) -> None:

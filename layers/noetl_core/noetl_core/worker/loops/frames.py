@@ -150,11 +150,11 @@ class LoopFrames:
     def _prolong(self, node: LoopNode, frame: Frame, indexes: list[int], lease_s: float) -> bool:
         """Prolong the claims of rows. Returns whether iterations ended because others hold their rows now."""
         rows = self._items.rows(frame, indexes)
-        asked = self._opened_source.renew(frame.ids, rows, frame.key_type, lease_s)
-        if not asked:
+        requests = self._opened_source.renew(frame.ids, rows, frame.key_type, lease_s)
+        if not requests:
             return False
         held: set[str] = set()
-        for inputs in asked:
+        for inputs in requests:
             held.update(self._opened_source.held(self._result(inputs, "renew", frame.ids.claim), rows))
         begun = self._activation.claim.history.begun
         lost = [i for i, row in zip(indexes, rows, strict=True) if row.key not in held and not node.running(i)]
@@ -267,7 +267,7 @@ class LoopFrames:
 
     def _claim_rows(self, claim: ClaimIds) -> Claimed:
         rows: dict[str, Row] = {}
-        key_type, asked = None, 0
+        key_type, requests = None, 0
         while len(rows) < self._size:
             inputs = self._opened_source.claim(claim, self._size - len(rows), self._lease_s)
             try:
@@ -276,7 +276,7 @@ class LoopFrames:
                 raise SourceFailed({"kind": "schema", "message": str(error), "retryable": False}) from None
             known = len(rows)
             rows.update((row.key, row) for row in claimed.rows)
-            key_type, asked = claimed.key_type or key_type, asked + 1
+            key_type, requests = claimed.key_type or key_type, requests + 1
             if len(rows) == known or self._opened_source.fills:
                 break
         return Claimed(list(rows.values()), key_type)

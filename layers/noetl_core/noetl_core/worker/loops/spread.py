@@ -32,7 +32,7 @@ class LoopSpread:
         self._since: dict[int, int] = {}
         self._took, self._ran = 0, 0
         self._measured_from = activation.clock.now()
-        self._asked: tuple[int, float] | None = None
+        self._sample: tuple[int, float] | None = None
         """The instant of the last measurement of processor time, and its value."""
         self.busy = False
         """True if the processor limits the iterations."""
@@ -82,12 +82,12 @@ class LoopSpread:
         pays for it."""
         if not self._rule.busy:
             self.busy = True
-        elif self._asked is None:
-            self._asked = (now, processor_seconds())
-        elif now >= self._asked[0] + SECOND:
-            before, used = self._asked
-            self._asked = (now, processor_seconds())
-            self.busy = self._asked[1] - used >= self._rule.busy * processors() * (now - before) / SECOND
+        elif self._sample is None:
+            self._sample = (now, processor_seconds())
+        elif now >= self._sample[0] + SECOND:
+            before, used = self._sample
+            self._sample = (now, processor_seconds())
+            self.busy = self._sample[1] - used >= self._rule.busy * processors() * (now - before) / SECOND
         return self.busy
 
     def postpone(self) -> None:

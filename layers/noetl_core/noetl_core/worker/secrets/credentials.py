@@ -49,8 +49,8 @@ class PermittedCredentials:
                 f" --paths '*' for every registered playbook (noetl credentials put {name} --data @FILE --paths ... --on stack)"
             )
         if paths is not None and not self._may_use(paths):
-            said = ", ".join(map(str, paths)) if isinstance(paths, list) and paths else "(none: set --paths)"
-            raise Forbidden(f"credential {name!r} is kept for registered playbooks with a path like {said}")
+            patterns = ", ".join(map(str, paths)) if isinstance(paths, list) and paths else "(none: set --paths)"
+            raise Forbidden(f"credential {name!r} is kept for registered playbooks with a path like {patterns}")
         return found
 
     def _may_use(self, paths: Any) -> bool:

@@ -120,8 +120,8 @@ class Keychain(Strict, Mapping[str, Any]):
         except Forbidden as refused:
             raise CredentialRefused(f"{label(entry)}: {refused}") from None
         except BadInput as wrong:
-            said = str(wrong)
-            raise CredentialFailed(said if label(entry) in said else f"{label(entry)}: {said}", "schema") from None
+            message = str(wrong)
+            raise CredentialFailed(message if label(entry) in message else f"{label(entry)}: {message}", "schema") from None
         except TokenRefused as unobtained:
             raise CredentialFailed(f"{label(entry)}: {unobtained.error.message}", _kind(unobtained)) from None
 

@@ -81,8 +81,8 @@ class TaskInputs:
         assert per_second is not None
         return key, Pace(per_second, int(burst or 1))
 
-    def _loaded(self, task: Task, given: Mapping[str, Any], *, texts: bool = False) -> dict[str, Any]:
-        return load_inputs(task.kind, task.name, given, self._activation.values.resolve, self._limit, texts=texts)
+    def _loaded(self, task: Task, inputs: Mapping[str, Any], *, texts: bool = False) -> dict[str, Any]:
+        return load_inputs(task.kind, task.name, inputs, self._activation.values.resolve, self._limit, texts=texts)
 
 
 def _timeout_of(task: Task, scope: Scope) -> float | None:

@@ -25,19 +25,19 @@ class CannotBegin(Exception):
 
 
 def load_inputs(
-    kind: str, name: str, given: Mapping[str, Any], resolve: Resolver, limit: int, *, texts: bool = False
+    kind: str, name: str, inputs: Mapping[str, Any], resolve: Resolver, limit: int, *, texts: bool = False
 ) -> dict[str, Any]:
     """Return the rendered inputs of task `name` with references replaced by their values, at most `limit` bytes in all.
 
     Inputs in which the kind takes references keep them. If such an input is itself a reference to a mapping, that mapping is
     loaded, because its keys are needed. With `texts`, large values may stay `JsonText`. Raises `CannotBegin`.
     """
-    if all(type(value) in SCALARS for value in given.values()):
-        return dict(given)
+    if all(type(value) in SCALARS for value in inputs.values()):
+        return dict(inputs)
     spec = KINDS.get(kind)
     taken: dict[str, Any] = {}
     values: dict[str, Any] = {}
-    for key, value in given.items():
+    for key, value in inputs.items():
         canonical = spec.aliases.get(key, key) if spec is not None else key
         (taken if spec is not None and canonical in spec.references else values)[key] = value
     budget = LoadBudget(limit)
@@ -52,7 +52,7 @@ def load_inputs(
     except ValueError as error:
         hint = "a task of kind duckdb reads it as one of its sources"
         raise CannotBegin(Outcome.failed("schema", f"inputs of task {name}: {error}; {hint}", retryable=False)) from None
-    return {key: whole[key] for key in given}
+    return {key: whole[key] for key in inputs}
 
 
 class TaskReferences:

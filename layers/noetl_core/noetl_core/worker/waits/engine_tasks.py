@@ -110,15 +110,15 @@ def _child(wait: Wait, inputs: Mapping[str, Any], scope_iter: Mapping[str, Any])
 
 def _occurrence(inputs: Mapping[str, Any]) -> Occurrence:
     """Return the occurrence for which a child execution is started."""
-    given = _mapping(inputs, "backfill", "backfill")
+    backfill = _mapping(inputs, "backfill", "backfill")
     known = ("name", "scheduled_at", "previous_at")
-    wrong = next((key for key in given if key not in known), None)
+    wrong = next((key for key in backfill if key not in known), None)
     if wrong is not None:
         raise BadWait(f"`backfill` has an unknown key {wrong!r}: it takes {', '.join(known)}")
-    if not given.get("scheduled_at"):
+    if not backfill.get("scheduled_at"):
         raise BadWait("`backfill` needs `scheduled_at`: the instant of the occurrence")
-    said = {key: str(value) for key, value in given.items() if value is not None}
-    return cast("Occurrence", {"name": "backfill", **said})
+    fields = {key: str(value) for key, value in backfill.items() if value is not None}
+    return cast("Occurrence", {"name": "backfill", **fields})
 
 
 def _mapping(inputs: Mapping[str, Any], key: str, name: str) -> dict[str, Any]:
@@ -175,8 +175,8 @@ def outcome_of(wait: Wait, mail: Mail, resolve: Callable[[Any], Any]) -> Outcome
     if data["status"] == "completed":
         return _part_of(data.get("result"), wait, resolve)
     error = data.get("error") or {}
-    said = str(error.get("kind"))
-    kind: Any = "cancelled" if data["status"] == "cancelled" else said if said in ERROR_KINDS else "unknown"
+    error_kind = str(error.get("kind"))
+    kind: Any = "cancelled" if data["status"] == "cancelled" else error_kind if error_kind in ERROR_KINDS else "unknown"
     message = f"playbook {wait['path']} {data['status']}: {error.get('message', 'no reason given')}"
     retryable, details = bool(error.get("retryable", False)), {"execution_id": wait["child"]}
     return Outcome.failed(kind, message, retryable=retryable, code=error.get("code"), details=details)

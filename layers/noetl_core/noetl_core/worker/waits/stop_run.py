@@ -26,7 +26,7 @@ from noetl_core.tools.registry import ToolRegistry
 from noetl_core.values.instants import SECOND
 from noetl_core.worker.waits.outside_work import LOOK_S, should_stop_again
 
-TRIES: Final = 12
+STOP_ATTEMPTS: Final = 12
 """The most attempts to stop a run, over about two hours."""
 FIRST_S: Final = 10
 LONGEST_S: Final = 900
@@ -58,12 +58,12 @@ class StopRun:
         left = fold_run_history(commits)
         outcomes = [(wait["outside"]["run"], self._stop(wait)) for wait in left.outside.values()]
         failed = [outcome for _, outcome in outcomes if outcome.error is not None]
-        now, tries = self._clock.now(), len(history.waits) + 1
+        now, attempts = self._clock.now(), len(history.waits) + 1
         may_begin_until = max((commit.lease_until for commit in commits[-2:-1]), default=0) + MARGIN_S * SECOND
-        if any(map(should_stop_again, failed)) and tries < TRIES:
-            return self._again(now + min(FIRST_S << tries, LONGEST_S) * SECOND, tries)
+        if any(map(should_stop_again, failed)) and attempts < STOP_ATTEMPTS:
+            return self._again(now + min(FIRST_S << attempts, LONGEST_S) * SECOND, attempts)
         if left.outside and may_begin_until > now:
-            return self._again(may_begin_until, tries)
+            return self._again(may_begin_until, attempts)
         if failed:
             return new(StepFailed, now, error=_error(failed[0], len(failed)))
         return new(StepDone, now, result={"stopped": [run for run, _ in outcomes]})
@@ -88,8 +88,8 @@ class StopRun:
         )
         return invoke_stop(tool, call)
 
-    def _again(self, at: int, tries: int) -> BoundaryEvent:
-        wait: Wait = {"wait_id": ids.wait_id(self._command.run_id, tries, "stop"), "kind": "timer", "at": at}
+    def _again(self, at: int, attempts: int) -> BoundaryEvent:
+        wait: Wait = {"wait_id": ids.wait_id(self._command.run_id, attempts, "stop"), "kind": "timer", "at": at}
         return new(StepSuspended, self._clock.now(), waits=[wait])
 
 

@@ -29,8 +29,8 @@ class DynamoGates(Table):
             answer = client("dynamodb").batch_get_item(RequestItems={self.table: {"Keys": keys}})
         left_out = {key["pk"]["S"] for key in answer.get("UnprocessedKeys", {}).get(self.table, {}).get("Keys", ())}
         found = {item["pk"]["S"]: item for item in answer["Responses"].get(self.table, ())}
-        asked = (key["pk"]["S"] for key in keys)
-        return {pk.removeprefix("x#"): self._gate(found.get(pk)) for pk in asked if pk not in left_out}
+        pks = (key["pk"]["S"] for key in keys)
+        return {pk.removeprefix("x#"): self._gate(found.get(pk)) for pk in pks if pk not in left_out}
 
     def _gate(self, item: Item | None) -> Gate:
         expires_at = 0 if item is None else int(item.get("expires_at", {"N": "0"})["N"])

@@ -128,18 +128,18 @@ class DynamoExecutionIndex(Table):
         """Write the search items of a head before the head, so that every attribute of a head is found. Return its previous
         search items. A superfluous item is harmless, because readers check the head."""
         stored = self.head(head.execution_id)
-        wanted, known = (
+        current, previous = (
             {_attribute(name, search_text(value), shard) for name, value in search.items()}
             for search in (head.search or {}, (stored and stored.search) or {})
         )
         for found_by in (
-            wanted if head.status in TERMINAL else wanted - known
+            current if head.status in TERMINAL else current - previous
         ):  # at the end all of them, in case another writer removed one
             item: dict[str, Any] = {"pk": {"S": found_by}, "sk": {"S": listed_at}, "execution_id": {"S": head.execution_id}}
             if head.expires_at:
                 item["expires_at"] = {"N": str(head.expires_at)}
             self.put(item)
-        return known - wanted
+        return previous - current
 
     def heads(
         self,
@@ -164,10 +164,10 @@ class DynamoExecutionIndex(Table):
             return list(islice(fits, limit))
         statuses = sorted(STATUSES, key=TERMINAL.__contains__) if status is None else (status,)
         shards = range(self._partitions)
-        wanted = [_Partition(s, path, shard, oldest, newest, oldest_first) for s in statuses for shard in shards]
-        size = max(HEADS_PAGE, limit if len(wanted) == self._partitions else limit // 4) + 1
-        streams = [self._pages(partition, size) for partition in wanted]
-        goes_on = sum(partition.status not in TERMINAL for partition in wanted)
+        partitions = [_Partition(s, path, shard, oldest, newest, oldest_first) for s in statuses for shard in shards]
+        size = max(HEADS_PAGE, limit if len(partitions) == self._partitions else limit // 4) + 1
+        streams = [self._pages(partition, size) for partition in partitions]
+        goes_on = sum(partition.status not in TERMINAL for partition in partitions)
         with ThreadPoolExecutor(
             LOOKS_AT_ONCE
         ) as pool:  # running ones first: an execution that ends meanwhile is found among the ended ones

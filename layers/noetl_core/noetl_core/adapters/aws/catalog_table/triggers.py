@@ -101,13 +101,13 @@ class DynamoTriggers(Table):
 
     def delivery_triggers(self) -> Sequence[TriggerRecord]:
         news = self.get_item(*NEWS)
-        told = "" if news is None else news["told"]["S"]
+        revision = "" if news is None else news["told"]["S"]
         kept = self._takers
-        if kept is not None and kept[0] == told and self._age() - kept[1] < TAKERS_S:
+        if kept is not None and kept[0] == revision and self._age() - kept[1] < TAKERS_S:
             return kept[2]
         read_at = self._age()
         found = [record for record in self.triggers() if record.kind != Schedule.kind]
-        self._takers = told, read_at, found
+        self._takers = revision, read_at, found
         return found
 
     def _record_change(self) -> None:

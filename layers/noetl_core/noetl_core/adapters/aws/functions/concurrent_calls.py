@@ -100,7 +100,7 @@ class _Threads:
     """Threads that the next invocation reuses."""
 
     def __init__(self) -> None:
-        self._asked: SimpleQueue[_Calls] = SimpleQueue()
+        self._queue: SimpleQueue[_Calls] = SimpleQueue()
         self._idle = 0
         self._lock = threading.Lock()
 
@@ -110,12 +110,12 @@ class _Threads:
             new = max(0, threads - self._idle)
             self._idle = max(0, self._idle - threads)
         for _ in range(threads):
-            self._asked.put(calls)
+            self._queue.put(calls)
         for _ in range(new):
             threading.Thread(target=self._run, daemon=True, name=NAME).start()
 
     def _run(self) -> None:
-        while self._asked.get().work():
+        while self._queue.get().work():
             with self._lock:
                 self._idle += 1
 
@@ -131,7 +131,7 @@ def side_by_side(
     grace_s: float | None = None,
     pulse: Callable[[], None] | None = None,
 ) -> list[BaseException | None]:
-    """Make `calls`, `log.concurrent_reads` at a time, and return the exception of each, or None, in their order.
+    """Make `calls`, `at_once` at a time, and return the exception of each, or None, in their order.
 
     `limit_s` returns the seconds that a call which begins now may take; the call gets them as a `Deadline`. It is left behind
     `grace_s` seconds after that (None: `GRACE_S`). `pulse` is called while none ends.

@@ -44,8 +44,10 @@ def log_failure(logger: Logger, about: Callable[[Any], Mapping[str, Any]], recor
     """Log a message that failed, with the fields that `about` returns for its body."""
     body = getattr(record, "body", "")
     try:
-        said = dict(about(body))
+        fields = dict(about(body))
     except (ValueError, LookupError, AttributeError, TypeError):
-        said = {"text": str(body)[:200]}
+        fields = {"text": str(body)[:200]}
     received = getattr(getattr(record, "attributes", None), "approximate_receive_count", None)
-    logger.error("a message failed; it comes again", extra={**said, "received": received, "reason": repr(error)}, exc_info=error)
+    logger.error(
+        "a message failed; it comes again", extra={**fields, "received": received, "reason": repr(error)}, exc_info=error
+    )

@@ -46,8 +46,8 @@ def _subsegment(service: str, operation: str, request: Mapping[str, Any], region
     with recorder.in_subsegment(service, namespace="aws") as made:
         note = None
         if made is not None:  # outside of an invocation nothing is recorded
-            named = {key: request[name] for name, key in _TRACED.items() if name in request}
-            made.set_aws({"operation": operation, "region": region, **named})
+            fields = {key: request[name] for name, key in _TRACED.items() if name in request}
+            made.set_aws({"operation": operation, "region": region, **fields})
             note = partial(made.put_http_meta, "status")
         try:
             yield note
