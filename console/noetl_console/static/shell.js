@@ -64,7 +64,7 @@ function Page({ parts }) {
   }, [key]);
   useEffect(() => {
     reveal(".rail [aria-current]");
-    if (document.activeElement === document.body && begun) document.getElementById("main").focus(); // what had it is gone
+    if (document.activeElement === document.body && begun) document.getElementById("main").focus(); // the element that had the focus is gone
     begun = true;
   }, [found.key, parts[1]]);
   if (!load) return html`<div class="page"><h1>There is no such page</h1><a href=${href(["executions"])}>Executions</a></div>`;

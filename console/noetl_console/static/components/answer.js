@@ -21,7 +21,7 @@ export function Answer({ callback, execution_id, done }) {
     setBusy(true);
     const data = decision && event.submitter?.value ? { ...value, [decision.key]: event.submitter.value === "yes" } : (value ?? null);
     try {
-      const body = failing ? { status: "error", error: message || "refused by hand" } : { data };
+      const body = failing ? { status: "error", error: message || "refused manually" } : { data };
       await post(path("executions", execution_id, "callbacks", callback.wait_id), body);
       notify("Answered");
       done?.();

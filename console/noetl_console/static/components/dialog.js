@@ -2,7 +2,7 @@
 import { html, useEffect, useRef } from "../vendor/preact.js";
 import { Icon } from "./icons.js";
 
-/** With `send` it is a form, and `act` are the words of the button that sends it (none: there is nothing to send now). */
+/** With `send`, the dialog is a form; `act` labels its submit button (empty: no button). */
 export function Dialog({ title, onClose, children, send, act, look = "primary", disabled = false, leave = "Close", wide = false }) {
   const element = useRef(null);
   useEffect(() => {

@@ -65,7 +65,7 @@ function extensions(m, language, label, height, readOnly, change) {
   ];
 }
 
-/** What is typed over a selection is put in its place by the editor: browsers would give it a style of its own, which the policy refuses. */
+/** Let the editor itself replace a selection with typed text. A browser would add an inline style, which the content policy forbids. */
 function overwrite(event, editor) {
   if (event.inputType !== "insertText" || event.isComposing || !event.data || editor.state.readOnly || editor.state.selection.main.empty) return false;
   editor.dispatch(editor.state.replaceSelection(event.data), { userEvent: "input.type", scrollIntoView: true });

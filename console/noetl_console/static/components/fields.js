@@ -1,14 +1,14 @@
-// Fields of forms, and a form from a JSON Schema. What the schema does not say is given as JSON.
+// Fields of forms, and a form made from a JSON Schema. Values without a known type are typed as JSON.
 import { html, useState } from "../vendor/preact.js";
 
-/** A text under its label; `change(text)` is told of each that is typed. */
+/** A text field under its label; each edit calls `change(text)`. */
 export const Field = ({ id, label, hint, change, wide, ...rest }) =>
   html`<div class="field"><label for=${id}>${label}</label><${wide ? "textarea" : "input"} id=${id} type=${wide ? undefined : "text"} aria-describedby=${hint ? `${id}-hint` : undefined} onInput=${(e) => change(e.currentTarget.value, e.currentTarget)} ...${rest} />${note(id, hint)}</div>`;
 const note = (id, hint) => (hint ? html`<span class="hint" id=${`${id}-hint`}>${hint}</span>` : null);
 
 export const Check = ({ label, checked, change, ...rest }) => html`<label class="field inline"><input type="checkbox" checked=${checked} onChange=${(e) => change(e.currentTarget.checked)} ...${rest} /><span>${label}</span></label>`;
 
-export const COMPENSATE = html`Then undo finished steps by their <code>compensate</code>`;
+export const COMPENSATE = html`Afterwards, run the <code>compensate</code> tasks of finished steps`;
 
 /** One of `options`, each `[value, words]`; its label is not `seen` where what stands there says the same. */
 export const Choice = ({ id, label, seen, options, value, change, ...rest }) =>
@@ -29,7 +29,7 @@ function typeOf(schema) {
   return schema.properties ? "object" : "";
 }
 
-/** What a form begins with: what the schema has as its default, else what is empty; nothing for keys that need not be given. */
+/** The initial value of a form: the schema's default, else an empty value. Optional keys are absent. */
 export function initial(schema) {
   if (schema === true || !schema) return undefined;
   if ("default" in schema) return schema.default;

@@ -7,7 +7,7 @@ import { Icon } from "./icons.js";
 const CLOSEST = 2.5;
 const FARTHEST = 0.01;
 const MARGIN = 24;
-const DOTS = 0.03; // where all of it would be less than this, it says nothing
+const DOTS = 0.03; // scale below which the whole graph would be unreadable
 const LEGIBLE = 0.6; // where all of it would be smaller, a part is shown first
 const READ = 0.9; // the scale of that part
 const TOWARDS = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] };
@@ -42,7 +42,7 @@ export function GraphView({ graph, selected, select, enter, unfold, begin, gone 
     const { width: w, height: h } = picture.current.size;
     const across = Math.max(FARTHEST, Math.min(1.1, (width - 2 * MARGIN) / w));
     const whole = Math.min(across, (height - 2 * MARGIN) / h);
-    const scale = whole < DOTS ? Math.min(across, 0.6) : whole; // what is far too tall is shown from its beginning
+    const scale = whole < DOTS ? Math.min(across, 0.6) : whole; // a graph that is far too tall is shown from its beginning
     view.current = { scale, x: (w - width / scale) / 2, y: Math.min(-MARGIN / scale, (h - height / scale) / 2) };
     if (h * scale > height - 2 * MARGIN) view.current.y = -MARGIN / scale;
     draw();

@@ -25,7 +25,7 @@ export function Legend() {
   return html`<span class="legend">${[["none", "not ended"], ["low", "fast"], ["high", "slow"], ["failed", "some failed"]].map(([look, words]) => html`<span><i class=${look}></i>${words}</span>`)}</span>`;
 }
 
-/** Every cell of the loop, those too that nothing has ended in. */
+/** Every cell of the loop, including those without an ended iteration. */
 function filled({ width, cells }, total) {
   const last = cells.length ? cells[cells.length - 1][0] : 0;
   const count = Math.max(Math.ceil(total / width), last + 1);

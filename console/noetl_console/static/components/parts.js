@@ -8,7 +8,7 @@ import { Icon } from "./icons.js";
 /** A name or a value of somebody's: in one line, cut where it is long, in a direction of its own. */
 export const bdi = (value, length) => html`<bdi>${oneLine(value, length)}</bdi>`;
 
-/** What a page shows where there is nothing: what that means, and what to do. */
+/** The message of an empty page or list: its meaning, and the next step. */
 export function Empty({ title, children }) {
   return html`<div class="empty"><h2>${title}</h2><div>${children}</div></div>`;
 }
@@ -25,7 +25,7 @@ export function Refused({ error, again }) {
 
 export const Busy = ({ what = "Loading" }) => html`<div class="empty" role="status"><span class="busy" aria-hidden="true"></span> ${what}…</div>`;
 
-/** What stands in the place of data (`useData`) that are not there, as they are asked for or were refused; null: they are there. */
+/** A placeholder while data (`useData`) are loading or after an error; null once they have arrived. */
 export const pending = ({ data, error, again }, what) => (error ? html`<${Refused} error=${error} again=${again} />` : data ? null : html`<${Busy} what=${what} />`);
 
 /** A part of a page; `more` stands beside its heading. */
@@ -38,7 +38,7 @@ export function Table({ heads, children, look, label }) {
   return html`<div class="scroll" ...${label ? { tabindex: 0, role: "group", "aria-label": label } : {}}><table class=${look}><thead><tr>${heads.map((one) => head(...[one].flat()))}</tr></thead><tbody>${children}</tbody></table></div>`;
 }
 
-/** An instant: how long ago, with its date to hover. */
+/** The age of an instant; its date is the tooltip. */
 export const When = ({ at }) => (at ? html`<time datetime=${at} title=${dateTime(at)} class="nowrap">${ago(at)}</time>` : null);
 
 /** `{name: value}` under each other; what is empty is left out. */

@@ -13,7 +13,7 @@ const load = () =>
     .then((response) => (response.ok ? response.json() : null))
     .catch(() => null));
 
-/** Where the end of a text is in its YAML: `{path, map, key, word, value, free}`. `path` are keys and `[]` of items, each
+/** The position of the end of a text in its YAML: `{path, map, key, word, value, free}`. `path` are keys and `[]` of items, each
  * with the scalars beside it (`of`), `map` the scalars beside the end, `word` the text since the last separator; `value`: it is the value of `key`. `free`: within a text of several lines. */
 export function place(text) {
   const frames = [{ col: -1, name: null, map: {} }]; // blocks around, each with what is in it
@@ -195,7 +195,7 @@ function scalars(text, here) {
 let local = null; // whether the console is local, once that is known
 let last = {}; // the newest question
 
-/** What the local console knows at a position: `{offered, about}`; nothing elsewhere. A question ends the one before. */
+/** The local console's analysis at a position: `{offered, about}`; nothing on other consoles. A question cancels the one before. */
 function analysed(doc, at) {
   if (last.doc !== doc || last.at !== at) {
     last.abort?.abort();

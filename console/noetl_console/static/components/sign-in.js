@@ -1,4 +1,4 @@
-// What stands before the pages until somebody has signed in, and over them when a token has ended: what they hold stays.
+// The sign-in form: instead of the pages at first, and over them when a token has expired. The pages then keep their state.
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { leaveFor, session, take } from "../core/sign-in.js";
 import { Shell } from "../shell.js";

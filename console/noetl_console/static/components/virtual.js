@@ -1,4 +1,4 @@
-// A long list of which only what is seen is in the document.
+// A long list. Only its visible rows are in the document.
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../vendor/preact.js";
 
 const AROUND = 12;

@@ -1,5 +1,5 @@
 // Signing in where the API takes tokens: at the user pool's own page (code grant with PKCE), or with a token that is pasted. Tokens are in the memory of this
-// module and nowhere else; what is kept over the way to that page and back is what proves that the answer is ours.
+// module and nowhere else. Only the proof that the answer is ours is kept on the way to that page and back.
 import { signal } from "../vendor/preact.js";
 import { access } from "./api.js";
 
@@ -12,7 +12,7 @@ let tokens = null; // {access, refresh, until}
 let waiting = [];
 let refreshing = null;
 
-/** `{out, error, page}`: whether somebody has to sign in, why that failed before, and whether there is a page for it. */
+/** `{out, error, page}`: true if the user has to sign in, the reason why that failed before, and true if there is a page for it. */
 export const session = signal({ out: false, error: "", page: false });
 
 /** Read how to sign in, and do so as far as nobody is asked. */
@@ -58,7 +58,7 @@ async function token() {
     await refreshing;
   }
   while (!tokens || Date.now() > tokens.until) {
-    if (!session.value.out) out(tokens ? "The token has ended." : "");
+    if (!session.value.out) out(tokens ? "The token has expired." : "");
     await new Promise((resolve) => waiting.push(resolve));
   }
   return tokens.access;
@@ -106,7 +106,7 @@ function out(error) {
   session.value = { out: true, error: error.slice(0, 300), page: Boolean(settings.sign_in) };
 }
 
-/** When a token ends, as it says itself. */
+/** The expiry that a token states. */
 function ends(text) {
   try {
     return JSON.parse(atob(text.split(".")[1].replaceAll("-", "+").replaceAll("_", "/"))).exp * 1000 || Infinity;

@@ -1,4 +1,4 @@
-// Executions: how many of which status, and the newest.
+// Executions: counts by status, and a list from the newest.
 import { html, useEffect, useState } from "../vendor/preact.js";
 import { dateTime, duration, number, oneLine, plural, shortId, waitWords } from "../core/format.js";
 import { useKeys } from "../core/keys.js";
@@ -91,7 +91,7 @@ function Counts({ counts, status }) {
 }
 
 function Filters({ query }) {
-  const [typed, setTyped] = useState(null); // of somebody who is typing: what the address has comes later
+  const [typed, setTyped] = useState(null); // text being typed: the address follows later
   const search = (q) => q !== (query.q ?? "") && put({ q, cursor: "" });
   useEffect(() => {
     if (typed === null) return undefined;

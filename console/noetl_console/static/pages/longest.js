@@ -4,7 +4,7 @@ import { get } from "../core/api.js";
 const READ = 500;
 const SHOWN = 50;
 
-/** A page of the longest of the newest that fit; `order` says of how many, and `told(n)` is told how many were searched. */
+/** A page of the longest among the newest that fit. `order` has their number; `told(n)` receives the number searched. */
 export async function longest(fitting, signal, told) {
   const read = [];
   let cursor;

@@ -1,4 +1,4 @@
-// The history. Without filters any place of it is scrolled to at once, however long it is; with filters it is read from its end.
+// The history. Without filters, scrolling reaches any place of it at once, whatever its length. With filters, it is read from its end.
 import { html, useEffect, useMemo, useReducer, useRef, useState } from "../../vendor/preact.js";
 import { atRun, get } from "../../core/api.js";
 import { number, time } from "../../core/format.js";
@@ -12,7 +12,7 @@ import { Virtual } from "../../components/virtual.js";
 const PART = 200;
 const ROW = 25;
 const KEPT = 40; // parts
-const FEW = 20; // events that fit: where a page has fewer, pages before it are asked for at once, so many
+const FEW = 20; // matching events: if a page has fewer, this many earlier pages are requested at once
 const PAGES = 5;
 const FIELDS = "event_id,timestamp,name,status,step,task,iteration,attempt,source";
 
@@ -39,7 +39,7 @@ function All({ run }) {
   const wanted = useRef(null);
   const count = head.count;
   useEffect(() => {
-    parts.current.clear(); // positions of an execution that goes on may shift
+    parts.current.clear(); // positions may shift while the execution is in progress
     drawn();
     wanted.current && load(...wanted.current);
   }, [run.version]);
@@ -98,7 +98,7 @@ function Line({ event, style, moment, n = "" }) {
     <span class="soft">${event.source}</span></div>`;
 }
 
-/** What the event of the time cursor says. */
+/** The event of the time cursor. */
 function Shown({ run }) {
   const { event } = run.moment;
   const value = useMemo(() => event?.data ?? null, [event]);

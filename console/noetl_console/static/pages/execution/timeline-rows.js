@@ -29,7 +29,7 @@ export function rowsOf(data, { id, from = 0, level = 1, steps = {}, own = true }
   return rows;
 }
 
-/** Give a run the parts of its bar, what it says, and what is below it. */
+/** Give a run the parts of its bar, its words and its rows below. */
 function finish(row, loop) {
   const spans = withDelays(row.spans.sort((a, b) => a.offset_ms - b.offset_ms));
   const tasks = spans.some((s) => s.kind === "task"); // then they are what was at work
@@ -64,7 +64,7 @@ function withDelays(spans) {
   return out;
 }
 
-/** How a span at work ended: one that was suspended to wait did not fail. */
+/** The outcome of a working span. A span suspended by a wait did not fail. */
 const worked = (s) => (s.duration_ms === null ? "running" : ["suspended", "released"].includes(s.status) ? "ok" : s.status);
 
 /** An attempt or a wait as a row; of a wait for executions that were called a row for each. */
@@ -121,7 +121,7 @@ export function seen(rows, open, found) {
   return { list, asks };
 }
 
-/** When something was at work: without waits, and without runs and attempts of which more is known. */
+/** The times in which something worked: without waits, and without runs and attempts that have more detailed rows. */
 export function busy({ spans, duration_ms }) {
   const parents = new Set(spans.map((s) => s.parent));
   const told = new Set(spans.filter((s) => s.kind === "task").map((s) => s.step_run_id));
@@ -129,5 +129,5 @@ export function busy({ spans, duration_ms }) {
   return at.map((s) => [s.offset_ms, s.offset_ms + (s.duration_ms ?? duration_ms - s.offset_ms)]);
 }
 
-/** A row in words, for who does not see its bar. */
+/** A row in words, for people who do not see its bar. */
 export const rowWords = (row) => (row.parts.length ? [row.status, `from ${duration(row.from)}`, row.words].filter(Boolean).join(", ") : row.words);

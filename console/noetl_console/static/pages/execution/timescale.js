@@ -1,6 +1,6 @@
 // The scale of a timeline: instants to places and back, idle time folded, ticks at round times. Instants are milliseconds from the beginning.
 
-const SHARE = 0.04; // of the busy time: what a folded idle time is as wide as
+const SHARE = 0.04; // width of a folded idle time, as a share of the busy time
 const LEAST_MS = 1000;
 const UNITS = [["d", 86400000], ["h", 3600000], ["min", 60000], ["s", 1000]];
 const STEPS = [
