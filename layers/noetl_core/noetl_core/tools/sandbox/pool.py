@@ -152,7 +152,7 @@ class ForkServer:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(1)
         self._said.seek(0)
-        said = self._said.read()[-WHY_CHARS:].decode("utf-8", "replace").strip() or "it said nothing"
+        said = self._said.read()[-WHY_CHARS:].decode("utf-8", "replace").strip() or "no output"
         return f"the process that runs python tasks cannot start (exit code {self._process.poll()}): {said}"
 
     def close(self) -> None:
