@@ -9,7 +9,7 @@ export function Dialog({ title, onClose, children, send, act, look = "primary", 
     const dialog = element.current;
     dialog.showModal();
     dialog.querySelector(".inside :is(input, textarea, select)")?.focus();
-    return () => dialog.close(); // which gives the focus back
+    return () => dialog.close(); // closing gives the focus back
   }, []);
   const instead = (then) => (event) => (event.preventDefault(), then());
   return html`<dialog ref=${element} class=${wide ? "wide" : ""} aria-label=${title} onCancel=${instead(onClose)}>

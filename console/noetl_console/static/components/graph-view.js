@@ -8,7 +8,7 @@ const CLOSEST = 2.5;
 const FARTHEST = 0.01;
 const MARGIN = 24;
 const DOTS = 0.03; // scale below which the whole graph would be unreadable
-const LEGIBLE = 0.6; // where all of it would be smaller, a part is shown first
+const LEGIBLE = 0.6; // scale below which a part is shown first
 const READ = 0.9; // the scale of that part
 const TOWARDS = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] };
 

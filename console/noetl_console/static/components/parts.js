@@ -50,7 +50,7 @@ export function Facts({ of }) {
 export function Label({ name, value }) {
   const { parts, query } = route.value;
   const label = value.includes(",") ? name : `${name}:${value}`; // a comma is an "and"
-  const kept = parts.length === 1 ? { ...query, cursor: "" } : {}; // what the list is filtered by already
+  const kept = parts.length === 1 ? { ...query, cursor: "" } : {}; // the present filters of the list
   return html`<a class="tag" href=${href(["executions"], { ...kept, label })} title=${`All with ${label}`}><span class="cut"><bdi>${name}: ${value}</bdi></span></a>`;
 }
 

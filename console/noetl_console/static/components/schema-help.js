@@ -192,7 +192,7 @@ function scalars(text, here) {
   return { ...whole.map, ...here.map };
 }
 
-let local = null; // whether the console is local, once that is known
+let local = null; // true if the console is local; null: not known yet
 let last = {}; // the newest question
 
 /** The local console's analysis at a position: `{offered, about}`; nothing on other consoles. A question cancels the one before. */

@@ -12,7 +12,7 @@ export function Virtual({ count, height, row, shown, current = -1, under = 0, ch
   const element = useRef(null);
   const [seen, setSeen] = useState({ top: 0, size: 600 });
   const whole = Math.min(count * height, HIGHEST);
-  const stretch = count * height > whole ? (count * height - seen.size) / (whole - seen.size) : 1; // of where the scroll bar is
+  const stretch = count * height > whole ? (count * height - seen.size) / (whole - seen.size) : 1; // list pixels per pixel of the scroll bar
   const offset = seen.top * stretch;
   const first = Math.max(0, Math.floor(offset / height) - AROUND);
   const last = Math.min(count - 1, Math.ceil((offset + seen.size) / height) + AROUND);

@@ -68,7 +68,7 @@ function Two({ a, b }) {
   const steps = grouped(differences.filter((d) => d.step));
   const alike = [...new Set(durations.map((d) => d.step))].filter((step) => !steps.has(step));
   return html`${differences.length || found.data.a.playbook.digest !== found.data.b.playbook.digest ? html`<${Causes} of=${found.data} />` : null}<${Sides} of=${found.data} />
-    ${differences.length ? null : html`<${Card} label="Differences"><div class="inside alike"><span class="tone-ok"><${Icon} name="check" /></span><div><h2>No difference</h2><p class="soft">Status, inputs, arguments, results, errors, ctx and the way taken are alike. Durations do not count.${partial ? " That is of what was compared." : ""}</p></div></div><//>`}
+    ${differences.length ? null : html`<${Card} label="Differences"><div class="inside alike"><span class="tone-ok"><${Icon} name="check" /></span><div><h2>No difference</h2><p class="soft">Status, inputs, arguments, results, errors, ctx and the way taken are alike. Durations do not count.${partial ? " Only a part was compared." : ""}</p></div></div><//>`}
     ${whole.length ? html`<${Apart} title="As a whole" rows=${whole} />` : null}
     ${[...steps].map(([step, rows]) => html`<${Apart} key=${step} title=${step} step=${step} rows=${rows} sides=${found.data} loop=${Boolean(loops.data?.steps[step]?.loop)} />`)}
     ${alike.length && differences.length ? html`<${Folded} words=${`${plural(alike.length, "step")} ${alike.length === 1 ? "is" : "are"} alike`}><p>${alike.map((step, i) => html`${i ? ", " : ""}${bdi(step, 60)}`)}</p><//>` : null}

@@ -36,7 +36,7 @@ export function Executions() {
   const list = useData(ask, [JSON.stringify({ ...query, since })], { every: (data) => (cursor || data?.long ? 0 : EVERY_MS) });
   const stats = useGet("executions/stats", { path, label, since }, { every: EVERY_MS * 2 });
   const rows = list.data?.executions ?? [];
-  const [id, setId] = useState(); // of the current row: rows move when executions start
+  const [id, setId] = useState(); // id of the current row: rows move when executions start
   const at = rows.findIndex((row) => row.execution_id === id);
   const [chosen, choose] = useState(new Set());
   const [acting, setActing] = useState(null);

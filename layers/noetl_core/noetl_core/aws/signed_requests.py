@@ -122,7 +122,7 @@ class Endpoint:
         try:
             try:
                 connection.request("POST", path, body, signed)
-            except ValueError as error:  # a header that is none: credentials with a line break
+            except ValueError as error:  # an invalid header: credentials with a line break
                 raise NotSent from error
             answer = connection.getresponse()
             content = answer.read()

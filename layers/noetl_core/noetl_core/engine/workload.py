@@ -190,7 +190,7 @@ def _of(given: Any, key: str) -> Any:
     return given.get(key, _NOTHING) if isinstance(given, Mapping) else _NOTHING
 
 
-# --- what was given -----------------------------------------------------------------------------------------------------
+# --- passed values ------------------------------------------------------------------------------------------------------
 
 
 def check_inputs(playbook: Playbook, workload: Mapping[str, Any]) -> None:

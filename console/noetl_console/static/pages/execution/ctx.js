@@ -6,7 +6,7 @@ import { Json } from "../../components/json.js";
 import { bdi, Card, pending, Refused, Table } from "../../components/parts.js";
 import { Status } from "../../components/status.js";
 
-const MOST = 200; // of tokens and of runs shown
+const MOST = 200; // tokens shown, and runs shown
 
 export function Ctx({ run }) {
   const { id, moment } = run;
