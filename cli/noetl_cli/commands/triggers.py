@@ -90,7 +90,7 @@ def disable(path: Path, name: Name, on: On = None, store: Store = None, output_:
 def fire(
     path: Path,
     name: Name,
-    at: Annotated[str | None, typer.Option(help="Occurrence of the schedule to fire, such as 2026-11-22T02:00Z (default: now)")] = None,
+    at: Annotated[str | None, typer.Option(help="Occurrence to fire, such as 2026-11-22T02:00Z (default: now)")] = None,
     event: Annotated[
         str | None, typer.Option(help="The event for an event, queue or webhook trigger", metavar="JSON|@FILE")
     ] = None,

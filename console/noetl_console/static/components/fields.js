@@ -8,7 +8,7 @@ const note = (id, hint) => (hint ? html`<span class="hint" id=${`${id}-hint`}>${
 
 export const Check = ({ label, checked, change, ...rest }) => html`<label class="field inline"><input type="checkbox" checked=${checked} onChange=${(e) => change(e.currentTarget.checked)} ...${rest} /><span>${label}</span></label>`;
 
-export const COMPENSATE = html`Afterwards, run the <code>compensate</code> tasks of finished steps`;
+export const COMPENSATE = html`Then run the <code>compensate</code> tasks of finished steps`;
 
 /** One of `options`, each `[value, words]`; its label is not `seen` where what stands there says the same. */
 export const Choice = ({ id, label, seen, options, value, change, ...rest }) =>
