@@ -7,7 +7,7 @@ import "./inputs.js";
 import { Later } from "./later.js";
 import { Refused } from "./parts.js";
 
-/** `callback` as the API lists it, of `execution_id`; `done()` is told when it was answered. */
+/** The form for `callback`, as the API lists it, of `execution_id`; calls `done()` after the answer. */
 export function Answer({ callback, execution_id, done }) {
   const { schema, decision } = callback;
   const [value, setValue] = useState(() => (schema ? initial(schema) : undefined));
@@ -40,5 +40,5 @@ export function Answer({ callback, execution_id, done }) {
   </form><${Later} load=${async () => (await import("./past.js")).Past} id=${execution_id} wait=${callback.wait_id} /></div>`;
 }
 
-/** `schema` without what the buttons say. */
+/** `schema` without the field that the buttons set. */
 const rest = (schema, key) => ({ ...schema, properties: Object.fromEntries(Object.entries(schema.properties).filter(([name]) => name !== key)) });

@@ -4,9 +4,9 @@ import { colors } from "../core/theme.js";
 import { tone } from "./status.js";
 
 const NAMES = ["ground", "surface", "text", "text-soft", "line", "line-strong", "edge", "accent", "accent-soft", "ok", "bad", "run", "wait", "hold", "idle", "wait-soft", "on-accent"];
-export const WORDS = 0.38; // scale from which on names can be read
+export const WORDS = 0.38; // scale above which names are readable
 const BOXES = 0.12; // scale below which a step is a dot of its colour
-const MAP = { width: 190, height: 260, least: 20, room: 300 }; // pixels of the map, and those that the graph must have beside it
+const MAP = { width: 190, height: 260, least: 20, room: 300 }; // pixels of the map, and pixels needed by the graph beside it
 const STACK = [8, 4]; // pixels by which the boxes behind folded branches stand out
 const MARKS = { ok: "✓", bad: "✕", run: "▶", wait: "◷", hold: "‖", idle: "" };
 

@@ -24,7 +24,7 @@ export function GraphView({ graph, selected, select, enter, unfold, begin, gone 
   const picture = useRef(null);
   const frame = useRef(0);
   const [moving, setMoving] = useState(false);
-  const kept = useRef(false); // somebody has moved it: another size leaves the middle where it is
+  const kept = useRef(false); // the user has moved it: a new size keeps the middle
 
   const draw = () => {
     if (frame.current) return;

@@ -2,7 +2,7 @@
 import { html, useMemo } from "../vendor/preact.js";
 import { duration, number } from "../core/format.js";
 
-/** `buckets` as the API has them; `choose(n)` is told which cell, `current` is marked. One cell has the focus; arrows move it. */
+/** The map of `buckets`, as the API returns them. A click calls `choose(n)` with the cell's number; `current` is marked. Arrows move the focus. */
 export function Heat({ buckets, total, current, choose }) {
   const cells = useMemo(() => filled(buckets, total), [buckets, total]);
   const slowest = useMemo(() => Math.max(...cells.map((c) => c.mean ?? 0), 0.001), [cells]);

@@ -1,11 +1,11 @@
-// Small parts: names, cards, tables, what is empty, what failed, facts, buttons.
+// Small parts: names, cards, tables, messages for empty lists and failures, facts, buttons.
 import { html } from "../vendor/preact.js";
 import { ago, dateTime, given, oneLine } from "../core/format.js";
 import { notify } from "../core/notices.js";
 import { href, route } from "../core/router.js";
 import { Icon } from "./icons.js";
 
-/** A name or a value of somebody's: in one line, cut where it is long, in a direction of its own. */
+/** A foreign name or value: on one line, shortened, and isolated in its text direction. */
 export const bdi = (value, length) => html`<bdi>${oneLine(value, length)}</bdi>`;
 
 /** The message of an empty page or list: its meaning, and the next step. */
@@ -31,8 +31,8 @@ export const pending = ({ data, error, again }, what) => (error ? html`<${Refuse
 /** A part of a page; `more` stands beside its heading. */
 export const Card = ({ title, label = title, more, children, ...rest }) => html`<section class="card" aria-label=${label} ...${rest}>${title ? html`<header><h2>${title}</h2>${more}</header>` : null}${children}</section>`;
 
-/** A table. A column is its words, or `[words, look]`: `right` for numbers, `unseen` where what is below says it by itself. One
- * that has nothing to press is named by a `label`, and can be reached with the keyboard to be scrolled. */
+/** A table. A column is its words, or `[words, look]`: `right` for numbers, `unseen` if the cells need no heading. A table
+ * without buttons or links needs a `label`; the keyboard can reach it to scroll. */
 export function Table({ heads, children, look, label }) {
   const head = (words, how) => (how === "unseen" ? html`<th scope="col"><span class="unseen">${words}</span></th>` : html`<th scope="col" class=${how}>${words}</th>`);
   return html`<div class="scroll" ...${label ? { tabindex: 0, role: "group", "aria-label": label } : {}}><table class=${look}><thead><tr>${heads.map((one) => head(...[one].flat()))}</tr></thead><tbody>${children}</tbody></table></div>`;
@@ -41,7 +41,7 @@ export function Table({ heads, children, look, label }) {
 /** The age of an instant; its date is the tooltip. */
 export const When = ({ at }) => (at ? html`<time datetime=${at} title=${dateTime(at)} class="nowrap">${ago(at)}</time>` : null);
 
-/** `{name: value}` under each other; what is empty is left out. */
+/** `{name: value}` under each other; empty values are left out. */
 export function Facts({ of }) {
   return html`<dl class="facts">${given(of).map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>`;
 }

@@ -27,7 +27,7 @@ export function Trend({ path }) {
 }
 
 const took = (row) => (row.redrive ?? row).duration_ms;
-/** The value below which that share of sorted numbers lies. */
+/** The quantile of sorted numbers. */
 const share = (sorted, part) => sorted[Math.max(0, Math.ceil(sorted.length * part) - 1)] ?? 0;
 
 function trend(executions) {

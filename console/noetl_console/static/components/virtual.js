@@ -5,7 +5,7 @@ const AROUND = 12;
 const BY = { ArrowDown: 1, ArrowUp: -1, PageDown: 20, PageUp: -20, Home: -Infinity, End: Infinity };
 const HIGHEST = 16_000_000; // pixels: beyond this browsers no longer place elements exactly
 
-/** `count` rows of `height` pixels, each made by `row(i, style)`. `shown(first, last)` is told which are seen. `current` is scrolled to when
+/** `count` rows of `height` pixels, each made by `row(i, style)`. `shown(first, last)` receives the visible range. `current` is scrolled to when
  * it changes, below the `under` pixels that something covers, unless its row was pressed: that row was in view. In a list, arrows move the
  * focus among the buttons of rows, which Tab passes over. `children` lie behind the rows. Further attributes go to the element that scrolls. */
 export function Virtual({ count, height, row, shown, current = -1, under = 0, children, ...rest }) {

@@ -1,7 +1,7 @@
 // The keyboard: pages register their keys, and `?` lists them.
 import { signal, useEffect, useRef } from "../vendor/preact.js";
 
-/** `[{keys, what, run}]` of all that is on the screen; `keys` is `j`, `Shift+K`, or two keys after each other: `g e`. */
+/** `[{keys, what, run}]` of all components on the screen; `keys` is `j`, `Shift+K`, or two keys after each other: `g e`. */
 export const bindings = signal([]);
 /** Single keys may be disabled, for people who dictate to the machine. */
 export const enabled = signal(localStorage.getItem("noetl.keys") !== "off");

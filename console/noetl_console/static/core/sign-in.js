@@ -4,7 +4,7 @@ import { signal } from "../vendor/preact.js";
 import { access } from "./api.js";
 
 const ASKED = "noetl-sign-in"; // {state, verifier, hash}, while the pool's page is open
-const BEFORE = "noetl-signed-in"; // in this tab somebody has signed in there: a reload asks nobody
+const BEFORE = "noetl-signed-in"; // the user has signed in there in this tab: a reload needs no new sign-in
 const EARLY_MS = 30000;
 
 let settings = {};
@@ -15,7 +15,7 @@ let refreshing = null;
 /** `{out, error, page}`: true if the user has to sign in, the reason why that failed before, and true if there is a page for it. */
 export const session = signal({ out: false, error: "", page: false });
 
-/** Read how to sign in, and do so as far as nobody is asked. */
+/** Read the sign-in settings, and sign in if that needs no input. */
 export async function begin(where) {
   settings = await (await fetch(where, { cache: "no-cache" })).json();
   if (settings.auth !== "JWT") return;
@@ -49,7 +49,7 @@ export const leaveFor = async () => {
   location.assign(url);
 };
 
-/** Take a token that somebody has pasted. */
+/** Use a pasted token. */
 export const take = (text) => keep({ access: text.trim().replace(/^Bearer\s+/i, "") });
 
 async function token() {
@@ -64,7 +64,7 @@ async function token() {
   return tokens.access;
 }
 
-/** The API has not taken `used`. */
+/** Handle the API's refusal of the token `used`. */
 function refused(used) {
   if (tokens?.access !== used) return;
   if (tokens.refresh) tokens.until = 0;

@@ -13,7 +13,7 @@ const AT_ONCE = 50;
 const SHOWN = 8;
 const ACTIONS = { cancel: ["Cancel", "cancelled"], pause: ["Pause", "paused"], resume: ["Resume", "resumed"], redrive: ["Redrive", "redriven"] };
 
-/** `ids`: those chosen, or null: all that `filters` (of the address) fit. `onClose(done)` is told whether anything was done. */
+/** The dialog for the chosen `ids`, or with null for all that fit `filters` (of the address). Calls `onClose(done)`; `done` is true if anything was done. */
 export function Batch({ ids, filters, onClose }) {
   const [action, setAction] = useState(filters.status === "failed" || filters.status === "cancelled" ? "redrive" : "cancel");
   const [given, setGiven] = useState({});

@@ -12,7 +12,7 @@ import { bdi, Busy, Card, Empty, pending, Refused, Table, When } from "../compon
 import { Status } from "../components/status.js";
 
 const OTHERS = 10;
-const FAR = 2; // times as long: told apart
+const FAR = 2; // ratio of durations from which they count as different
 const FAR_MS = 20; // and by at least this many milliseconds
 
 /** The address has `a` and `b`, executions, or `a` and `version`. */
@@ -80,7 +80,7 @@ function Two({ a, b }) {
 /** Totals over all visits of steps, if only some of them were compared one by one. */
 function Totals({ of }) {
   const both = ({ a, b }, shown) => (shown(a) === shown(b) ? shown(a) : `${shown(a)} / ${shown(b)}`);
-  return html`<${Card} title="All visits" more=${html`<span class="soft">${number(of.compared)} of ${plural(of.visits, "visit")} compared one by one: those at the beginning and at the end, and some that failed</span>`}><${Table} label="All visits" heads=${["Step", ["Compared", "right"], ["Visits", "right"], ["Failed", "right"], ["On average", "right"], ["Longest", "right"]]}>
+  return html`<${Card} title="All visits" more=${html`<span class="soft">${number(of.compared)} of ${plural(of.visits, "visit")} compared one by one: the first, the last and some failed ones</span>`}><${Table} label="All visits" heads=${["Step", ["Compared", "right"], ["Visits", "right"], ["Failed", "right"], ["On average", "right"], ["Longest", "right"]]}>
     ${of.steps.map((s) => html`<tr><td>${bdi(s.step, 60)}</td><td class="right number">${number(s.compared)}</td><td class="right number">${both(s, (x) => number(x.visits))}</td><td class="right number">${both(s, (x) => number(x.failed))}</td>
       <td class="right number nowrap">${both(s, (x) => duration(x.mean_ms))}</td><td class="right number nowrap">${both(s, (x) => duration(x.max_ms))}</td></tr>`)}<//><//>`;
 }
@@ -146,8 +146,8 @@ function isFar({ a_ms, b_ms }) {
 
 /** An execution decided again by another version of its playbook, or by a text that is edited here: up to the first difference. */
 function Again({ id, version }) {
-  const [text, setText] = useState(null); // that it is decided by; null: as the version has it
-  const [typed, setTyped] = useState(null); // in the editor, which is open
+  const [text, setText] = useState(null); // text to decide by; null: the version's own
+  const [typed, setTyped] = useState(null); // text in the open editor; null: the editor is closed
   const about = useGet(atRun(id));
   const playbook = about.data?.playbook;
   const source = useGet(playbook && atPlaybook(playbook.path), { version });

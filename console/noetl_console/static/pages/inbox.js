@@ -30,7 +30,7 @@ export function Inbox() {
         ${opened === key ? null : html`<button class="button" onClick=${() => open(key)}>Answer…</button>`}</header>
         ${opened === key ? html`<div class="inside"><${Answer} callback=${c} execution_id=${c.execution_id} done=${() => { open(keyOf(list[n + 1])); found.again(); }} /></div>` : null}</li>`;
     })}</ul>
-    ${found.data?.more ? html`<p class="soft">There are more; they come when these are answered.</p>` : null}
+    ${found.data?.more ? html`<p class="soft">There are more. They appear when these are answered.</p>` : null}
   </div>`;
 }
 

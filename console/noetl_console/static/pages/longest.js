@@ -1,4 +1,4 @@
-// The longest executions. The index has them by their start alone, so a number of those that fit are read and put in order.
+// The longest executions. The index sorts them only by start, so a number of matching ones are read and sorted here.
 import { get } from "../core/api.js";
 
 const READ = 500;

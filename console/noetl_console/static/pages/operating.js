@@ -59,7 +59,7 @@ export function Limits() {
   return html`<div class="page">
     <header class="page-head"><h1>Limits</h1><span class="soft">concurrency and rates that executions share</span></header>
     ${[found, one].map((f) => (f.error ? html`<${Refused} error=${f.error} again=${f.again} />` : null))}
-    <${Card} label="Places">${found.loading ? html`<${Busy} />` : !limits.length && !rates.length ? html`<${Empty} title="No limit is in use">They come from <code>spec.policy.concurrency</code> and <code>rate</code>.<//>` : html`<${Table} heads=${["Limit", ["Held", "right"], ["At most", "right"], "Waiting"]}>
+    <${Card} label="Places">${found.loading ? html`<${Busy} />` : !limits.length && !rates.length ? html`<${Empty} title="No limit is in use">Limits are declared by <code>spec.policy.concurrency</code> and <code>rate</code>.<//>` : html`<${Table} heads=${["Limit", ["Held", "right"], ["At most", "right"], "Waiting"]}>
       ${limits.map((l) => html`<tr key=${l.key}><td><button class="button plain" aria-pressed=${l.key === key} onClick=${() => put({ key: l.key === key ? "" : l.key })}>${bdi(l.key, 100)}</button></td><td class="right number">${number(l.held)}</td><td class="right number">${number(l.max)}</td><td>${l.waiting ? html`<span class="chip wait">some wait</span>` : "none"}</td></tr>`)}<//>`}<//>
     ${shown ? html`<${Places} of=${shown} />` : null}
     ${rates.length ? html`<${Card} title="Rates"><${Table} heads=${["Rate", ["A second", "right"], ["Reserved ahead", "right"]]}>

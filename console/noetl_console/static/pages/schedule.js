@@ -32,7 +32,7 @@ function Next({ upcoming, zone }) {
       ${upcoming.map((each) => html`<tr key=${each}>${clocks.map((clock) => html`<td class="nowrap">${clock.format(new Date(each))}</td>`)}<td class="nowrap soft">${ago(each).replace("in ", "")}</td></tr>`)}<//>`;
 }
 
-/** A bar for each firing, as high as it took long, the oldest first; it leads to the execution. */
+/** A bar for each firing, the oldest first. Its height is the duration; it links to the execution. */
 function Past({ firings, late }) {
   const all = firings.map((firing) => ({ ...firing, late_ms: firing.execution ? Date.parse(firing.execution.started_at) - Date.parse(firing.at) : 0 }));
   const longest = Math.max(1, ...all.map((f) => f.execution?.duration_ms ?? 0));

@@ -75,7 +75,7 @@ function Signal({ run, onClose }) {
   };
   return html`<${Dialog} title="Send a signal" onClose=${onClose} send=${send} act="Send">
     <${Field} id="signal-name" label="Name" required value=${name} change=${setName} />
-    <${JsonField} id="signal-data" label="Data" hint="JSON; what it brings" value=${data} change=${setData} />${wrong ? html`<${Refused} error=${wrong} />` : null}<//>`;
+    <${JsonField} id="signal-data" label="Data" hint="JSON; the data of the signal" value=${data} change=${setData} />${wrong ? html`<${Refused} error=${wrong} />` : null}<//>`;
 }
 
 const SHOWN = 5;

@@ -36,7 +36,7 @@ function decided({ name, data = {} }) {
   if (name === "TokenParked") return ["tone-hold", "not admitted; its token waits for ctx to change"];
   if (name === "TokenExpired") return ["tone-idle", `its token ended: ${data.reason ?? data.code}`];
   if (name === "StepSkipped") return ["tone-idle", "not admitted, and skipped"];
-  if (name === "JoinClosed") return ["tone-idle", data.fired ? "its join fired; what comes late is dropped" : "its join is over and may fire again"];
+  if (name === "JoinClosed") return ["tone-idle", data.fired ? "its join fired; later tokens are dropped" : "its join is over and may fire again"];
   return [/Failing|Stuck/.test(name) ? "tone-bad" : "", data.message ?? data.error?.message ?? data.reason ?? (name === "ExecutionRedriven" ? "the execution was redriven" : name)];
 }
 

@@ -30,7 +30,7 @@ export function Events({ run }) {
     <${Shown} run=${run} />`;
 }
 
-/** Every event, in parts that are asked for when they are scrolled to. */
+/** Every event, in parts that are requested when they are scrolled to. */
 function All({ run }) {
   const { id, moment, head } = run;
   const parts = useRef(new Map());
@@ -62,7 +62,7 @@ function All({ run }) {
   return html`<${Virtual} count=${count} height=${ROW} row=${row} shown=${load} current=${moment.position ?? -1} tabindex="0" role="list" aria-label="Events" />`;
 }
 
-/** Events that fit filters, the newest first asked for; each is shown by a `line`. */
+/** Events that fit filters, requested from the newest; `line` shows one of them. */
 export function Found({ run, filters, fields = FIELDS, height = ROW, line = Line, label = "Events", none = "No event fits" }) {
   const { id } = run;
   const [found, set] = useState({ events: [], back: null, error: null, busy: true });
@@ -107,5 +107,5 @@ function Shown({ run }) {
     <p><b>${event.name}</b> <span class="soft mono">${event.event_id}</span></p><${Json} value=${value} open=${2} /></div>`;
 }
 
-/** The step that a list is of, and the way to all. */
+/** The step of a filtered list, and a button that removes the filter. */
 export const OfStep = ({ run }) => (run.step ? html`<span class="tag"><span class="cut">step: <bdi>${run.step}</bdi></span></span><button class="button plain" onClick=${() => run.select("")}>every step</button>` : null);

@@ -13,7 +13,7 @@ import { Virtual } from "../../components/virtual.js";
 
 const ROW = 26;
 const BEGIN = ["error", "running", "waiting"]; // statuses of steps that the graph opens on
-const STATUSES = [...BEGIN, "ok", "skipped"]; // folded branches have the first of these that a step of theirs has
+const STATUSES = [...BEGIN, "ok", "skipped"]; // folded branches show the first of these statuses that one of their steps has
 
 export function Graph({ run }) {
   const { id, moment, steps, head } = run;
@@ -80,7 +80,7 @@ function withStates(layout, state, fired) {
   return { ...layout, nodes, edges };
 }
 
-/** The steps as a tree, and the search for one: Enter selects it, and `found` is told. */
+/** The steps as a tree, and the search for one: Enter selects it and calls `found`. */
 export function Outline({ graph, selected, select, found }) {
   const [wanted, setWanted] = useState("");
   const tree = useMemo(() => ordered(graph), [graph]);

@@ -25,7 +25,7 @@ export function Iterations({ run }) {
   const step = run.step && run.steps[run.step]?.loop ? run.step : loops.find((s) => run.steps[s].loop.failed) ?? loops[0];
   const summary = useSummary(run, step);
   const { query } = route.value;
-  if (!step) return html`<div class="content"><${Empty} title="No step has a loop">Iterations are those of steps with <code>loop:</code>.<//></div>`;
+  if (!step) return html`<div class="content"><${Empty} title="No step has a loop">Only steps with <code>loop:</code> have iterations.<//></div>`;
   const shown = summary.data;
   const counts = run.steps[step].loop;
   return html`<div class="toolbar">

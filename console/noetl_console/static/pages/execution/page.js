@@ -1,4 +1,4 @@
-// One execution. The address has what is selected (`step`, `i`) and the time cursor (`at`); all parts of the page stand on these.
+// One execution. The address has what is selected (`step`, `i`) and the time cursor (`at`); all parts of the page use these.
 import { html, useEffect, useMemo, useState } from "../../vendor/preact.js";
 import { atRun, get } from "../../core/api.js";
 import { dateTime, duration, shortId, waitWords } from "../../core/format.js";
@@ -12,7 +12,7 @@ import { useChanges } from "./follow.js";
 import { Overview } from "./overview.js";
 import { Slider, useMoment } from "./moment.js";
 
-// Views by their names: what they are called, and where they are. All but the first are loaded when they are opened.
+// Views by name: their titles and modules. All but the first are loaded when they are opened.
 const VIEWS = {
   overview: ["Overview", () => Overview],
   graph: ["Graph", async () => (await import("./graph.js")).Graph],

@@ -2,9 +2,9 @@
 import { duration, iteration, number, oneLine, plural, shortId, waitWords } from "../../core/format.js";
 import { tone } from "../../components/status.js";
 
-const APART = 5; // iterations that failed, and of the slowest
+const APART = 5; // rows for failed iterations, and for the slowest ones
 const MOST = 50; // rows below a run
-const UNFOLDED = 3; // runs that failed: what is below them is shown at once
+const UNFOLDED = 3; // failed runs whose rows below are shown at once
 const WAITS = new Set(["wait", "limit"]);
 const RUNS = new Set(["run", "undo", "chunk"]);
 
@@ -32,7 +32,7 @@ export function rowsOf(data, { id, from = 0, level = 1, steps = {}, own = true }
 /** Give a run the parts of its bar, its words and its rows below. */
 function finish(row, loop) {
   const spans = withDelays(row.spans.sort((a, b) => a.offset_ms - b.offset_ms));
-  const tasks = spans.some((s) => s.kind === "task"); // then they are what was at work
+  const tasks = spans.some((s) => s.kind === "task"); // then the tasks are the working spans, not the attempts
   const first = spans.find((s) => s.kind === "attempt");
   const parts = spans.filter((s) => !tasks || s.kind !== "attempt").map((s) => ({ from: s.offset_ms, took: s.duration_ms, look: s.kind === "queued" ? "queued" : WAITS.has(s.kind) ? "wait" : tone(worked(s)) }));
   if (first && !spans.some((s) => s.kind === "queued") && first.offset_ms > row.from) parts.unshift({ from: row.from, took: first.offset_ms - row.from, look: "queued" });

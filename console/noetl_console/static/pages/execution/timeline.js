@@ -16,11 +16,11 @@ import { idle, scaleOf, ticks } from "./timescale.js";
 const ROWS = 1000;
 const CHILD_ROWS = 200;
 const PAGE = 1000; // iterations that are drawn
-const BUCKETS = 256; // parts of a longer loop, of which the slowest iterations of SLOWEST are asked for
+const BUCKETS = 256; // parts of a longer loop; the slowest iterations are requested from SLOWEST of them
 const SLOWEST = 5;
 const HEIGHT = 26;
 const APART = 110; // pixels between ticks
-const DRAGGED = 5; // pixels from which on it is no click
+const DRAGGED = 5; // minimum movement of a drag in pixels; less is a click
 const CLOSEST = 1e-5; // share of the whole time
 const LEGEND = [["queued", "queued"], ["ok", "worked"], ["run", "at work"], ["wait", "waiting"], ["bad", "failed"], ["critical", "critical path"]];
 

@@ -23,7 +23,7 @@ export function idle(spans, whole) {
   return gaps.filter(([from, to]) => to - from > Math.max(LEAST_MS, busy / 2));
 }
 
-/** Places of instants, as pairs in which both grow: `at(instant)` and `instant(place)`; `whole` is the last place. */
+/** A monotonic scale from instants to places: `at(instant)` and `instant(place)`; `whole` is the last place. */
 export function scaleOf(whole, folds = []) {
   const busy = whole - folds.reduce((sum, [from, to]) => sum + to - from, 0);
   const width = Math.max(busy, LEAST_MS / 100) * SHARE;

@@ -53,14 +53,14 @@ function Fact({ fact, run }) {
   const warning = fact.fact === "warning";
   const [, text, after] = (warning && /^(.*); (the run went on, .*)$/s.exec(said(fact))) || [, said(fact)];
   return html`<li class=${warning || fact.fact === "dead_end" ? "warning" : fact.depth ? "behind" : ""} style=${{ marginLeft: `${Math.min(fact.depth, DEEPEST) * 12}px` }}>
-    ${arcs.length && fact.fact !== "dead_end" ? html`<p class="soft"><${StepLink} step=${fact.step} run=${run} />: ${arcs.length > 1 ? "which of its arcs fired" : "its arc"}</p>` : html`<p class=${look ? `sentence tone-${look}` : ""}>${bdi(text, 600)}</p>`}${after ? html`<p>${after}</p>` : null}
+    ${arcs.length && fact.fact !== "dead_end" ? html`<p class="soft"><${StepLink} step=${fact.step} run=${run} />: ${arcs.length > 1 ? "its arcs" : "its arc"}</p>` : html`<p class=${look ? `sentence tone-${look}` : ""}>${bdi(text, 600)}</p>`}${after ? html`<p>${after}</p>` : null}
     <${Source} of=${fact} />
     ${arcs.length ? html`<ul>${arcs.map((a) => html`<${Arc} arc=${a} run=${run} />`)}</ul>` : null}
     ${guards.length ? html`<ul>${guards.map((g) => html`<li><${Guard} guard=${g} /></li>`)}</ul>` : null}
     <p class="soft where">${fact.iteration ? html`<${Iteration} of=${fact} />` : null}${warning && fact.step ? html`<${StepLink} step=${fact.step} run=${run} />` : null}${fact.line ? html`<span>${warning ? `${run.summary?.playbook.path}, ` : ""}line ${fact.line}</span>` : null}${fact.event_id ? html`<button class="button plain" title="Go to that moment" onClick=${() => put({ at: fact.event_id, n: "" })}>${time(fact.timestamp)}</button>` : null}</p></li>`;
 }
 
-/** Its sentence, without what its arcs or guards say again. */
+/** The sentence of a fact, without the part that its arcs or guards repeat. */
 function said(fact) {
   const end = fact.arcs?.length || fact.guards?.length ? fact.text.indexOf(": ") : -1;
   return end > 0 ? fact.text.slice(0, end) : fact.text;
