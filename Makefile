@@ -6,7 +6,7 @@ NEW_SEED := $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null || echo $(BIN)/uv)
 
-# Without it every process of the suite compiles all that it imports.
+# Otherwise each process of the suite compiles every module that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup run test check docs lint types types-product contracts template unit e2e bench latency gigabyte peers idle rate scaling up down clean dist braket coverage touched soak scale load conformance matrix properties pairs kills fuzz nightly layer build sam-local audit
@@ -35,7 +35,7 @@ down: setup
 test: setup
 	@$(BIN)/python -m tests
 
-# All that is checked without running anything: half a minute, and a minute more for types without their cache
+# All checks that run no code: half a minute, and a minute more for types without their cache
 check: lint contracts types-product template docs
 
 lint: setup
@@ -44,7 +44,7 @@ lint: setup
 types: setup
 	@$(BIN)/mypy
 
-# Without the tests, whose types take almost as long again: `make nightly` checks them
+# Without the tests, whose types take almost as long again; `make nightly` checks them
 types-product: setup
 	@$(BIN)/mypy layers/noetl_core/layer.py layers/noetl_core/noetl_core cli console/noetl_console infra/noetl_infra functions $(wildcard plugins/*/src)
 
@@ -54,11 +54,11 @@ contracts: setup
 template: setup
 	@$(BIN)/cfn-lint template.yaml
 
-# The manual as a site, with a search: build/site/index.html. A page that the navigation lacks or a link that leads nowhere fails it.
+# The manual as a site, with a search: build/site/index.html. It fails if the navigation lacks a page, or if a link is broken.
 docs: setup
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
-# What the layer and the workers' package install, from the lock; a test holds it equal.
+# Requirements of the layer and of the workers' package, from the lock; a test compares them.
 layer: setup
 	@$(UV) export --quiet --frozen --only-group layer --no-emit-project --no-header --output-file layers/noetl_core/requirements.txt >/dev/null
 	@$(UV) export --quiet --frozen --only-group worker --no-emit-package typing-extensions --no-emit-package tzdata --no-emit-project --no-header --output-file functions/worker/requirements.txt >/dev/null
@@ -70,7 +70,7 @@ build: setup
 unit: setup
 	@$(BIN)/pytest -n 2 --dist loadfile -m 'not nightly and not e2e and not soak and not scale and not load and not sam_local and not braket'
 
-# Lines and branches that the tests without a stack go through, in processes that they start too. Takes twice as long as they do.
+# Coverage (lines and branches) of the tests without a stack, including the processes that they start. Takes twice as long as the tests.
 coverage: setup
 	@rm -rf build/coverage && mkdir -p build/coverage
 	@export COVERAGE_FILE=build/coverage/.coverage; status=0; \
@@ -94,21 +94,21 @@ matrix: setup
 scale: setup
 	@$(BIN)/pytest -o faulthandler_timeout=0 -m scale -s tests/e2e tests/console
 
-# Many clients, many timers, killed workers and a spoiled execution on the embedded stack; figures are printed.
+# Many clients, many timers, killed workers and a corrupt execution on the embedded stack; prints figures.
 load: setup
 	@NOETL_SEED=$(SEED) $(BIN)/pytest -o faulthandler_timeout=0 -m load -s tests/e2e
 
-# SEED repeats an exploration, TIMES says how many times as many examples.
+# SEED repeats an exploration; TIMES multiplies the number of examples.
 properties: setup
 	@echo "make properties SEED=$(or $(SEED),$(NEW_SEED))"
 	@NOETL_TIMES=$(or $(TIMES),20) $(BIN)/pytest -o faulthandler_timeout=0 -n 2 -m 'hypothesis or sized' --hypothesis-seed=$(or $(SEED),$(NEW_SEED))
 
-# Costly tests, each beside a quicker one of the same promise, and the types of all tests
+# Costly tests, each with a quicker counterpart in `make test`, and the types of all tests
 nightly: setup types
 	@$(BIN)/pytest -o faulthandler_timeout=0 -n 4 --dist loadfile -m nightly
 
 # Any operation inside any other, at every port call, in the simulator: some twenty minutes. SEED is printed, and repeats one exploration;
-# CASES=live/pause/resume/13 carries out those that are named, N=5000 so many of all.
+# CASES=live/pause/resume/13 runs the named cases, N=5000 runs 5000 of all.
 pairs: setup
 	@$(BIN)/python -W error -m tests.sim.pairs $(CASES) $(if $(SEED),--seed $(SEED)) $(if $(N),--count $(N))
 
@@ -123,8 +123,8 @@ fuzz: setup
 soak: setup
 	@NOETL_SEED=$(SEED) $(BIN)/pytest -o faulthandler_timeout=0 -m soak -s tests/e2e tests/console tests/unit/examples
 
-# Every function in a container, as `sam local` runs it, against the embedded stack. ENGINE is a command that runs another one where a
-# container engine is; without it DOCKER_HOST says where, or Docker is there. SAM_SKIP_PULL_IMAGE=1 where images are to be taken as they are.
+# Every function in a container, as `sam local` runs it, against the embedded stack. ENGINE is a command that runs another command on the
+# machine with the container engine. Without it, DOCKER_HOST or the local Docker is used. SAM_SKIP_PULL_IMAGE=1 pulls no images.
 sam-local: setup
 	@$(MAKE) --silent build ENV=container
 	@$(ENGINE) $(BIN)/pytest -o faulthandler_timeout=0 -m sam_local -s tests/sam_local
@@ -138,7 +138,7 @@ bench: setup
 	@$(BIN)/python bench/run.py
 
 # The comparison with other engines, side by side in one session of some twenty minutes, written to docs/performance.md. Peers are installed
-# into build/peers; those that cannot be are named with the reason. TIMES=3 is shorter.
+# into build/peers; those that cannot be installed are reported with the reason. TIMES=3 is shorter.
 peers: setup
 	@$(BIN)/python -m bench.peers --docs --times $(or $(TIMES),5)
 
@@ -146,19 +146,19 @@ peers: setup
 latency: setup
 	@$(BIN)/python -m bench.latency
 
-# A gigabyte through http, DuckDB, Parquet and PostgreSQL, and the memory that it takes; MB=100 is a tenth of it.
+# Moves a gigabyte through http, DuckDB, Parquet and PostgreSQL, and measures memory; MB=100 is a tenth of it.
 gigabyte: setup
 	@$(BIN)/python -m bench.gigabyte --mb $(or $(MB),1000)
 
 idle: setup
 	@$(BIN)/python -m bench.idle
 
-# Ten processes that share a rate of five a second, as the service sees it that they call: some 90 s. KILLS=4 kills so many of them.
+# Ten processes that share a rate of five a second, measured by the called service: some 90 s. KILLS=4 kills four of them.
 rate: setup
 	@$(BIN)/python -m bench.rate --kills $(or $(KILLS),0)
 
-# The model of docs/scaling.md, then the simulator with the services' limits in force: SHARE=0.125 is an eighth of 10,000 starts a second
-# and of everything wide, SHARE=1 all of it (twelve minutes of processor time); and one loop of a million.
+# The model of docs/scaling.md, then the simulator with the services' limits: SHARE=0.125 runs an eighth of 10,000 starts a second and of
+# the wide loops, SHARE=1 all (twelve minutes of processor time); then one loop of a million iterations.
 scaling: setup
 	@$(BIN)/python -m bench.scaling
 	@$(BIN)/python -m bench.scaling.simulate $(or $(SHARE),0.125)
@@ -168,7 +168,7 @@ dist: setup
 	@rm -rf dist
 	@$(UV) build --quiet --all-packages --out-dir dist
 
-# Known vulnerabilities of the locked dependencies; asks the package index for them.
+# Known vulnerabilities of the locked dependencies, from the package index.
 audit: setup
 	@mkdir -p build && $(UV) export --quiet --frozen --all-extras --no-emit-workspace --no-header --output-file build/audit.txt >/dev/null
 	@$(UV) tool run --quiet pip-audit --disable-pip --require-hashes --requirement build/audit.txt

@@ -45,7 +45,7 @@ def rows(template: Mapping[str, Mapping[str, Mapping[str, object]]]) -> list[tup
     there = [r for r in template["Resources"].values() if "Condition" not in r]  # every condition is off by default
     n = Counter(str(r["Type"]) for r in there)
     queues = sum(
-        r["Type"] == "AWS::Lambda::EventSourceMapping" and "Queue" in str(r["Properties"]["EventSourceArn"])  # type: ignore[index]  # as the template has it
+        r["Type"] == "AWS::Lambda::EventSourceMapping" and "Queue" in str(r["Properties"]["EventSourceArn"])  # type: ignore[index]  # the template's value
         for r in there
     )
     polls = queues * POLLS_PER_MINUTE * MINUTES

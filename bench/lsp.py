@@ -44,7 +44,7 @@ def measured(lines: int, rounds: int = ROUNDS) -> dict[str, tuple[float, float, 
                 assert run() is not None, name
                 times.setdefault(name, []).append((time.perf_counter() - begun) * 1000)
                 processor[name] = processor.get(name, 0.0) + (_processor_ms(process.pid) - used if n else 0.0)
-                client.found(URI)  # nothing of it is left for the next one
+                client.found(URI)  # leaves nothing to the next one
         client.ask("shutdown", None)
         client.notify("exit", None)
         process.wait(20)

@@ -230,7 +230,7 @@ def _fresh_ms(store: Path, execution_id: str, ask: Callable[[Control, str], obje
     """Milliseconds of processor for one question to a control plane that has read nothing of the log before."""
     local = LocalWiring(store)
     try:
-        local.control.playbook(local.control.load(execution_id).digest)  # parsed once a process, for whatever it is asked
+        local.control.playbook(local.control.load(execution_id).digest)  # parsed once per process, whatever the request
         began = time.process_time()
         ask(local.control, execution_id)
         return (time.process_time() - began) * 1e3

@@ -132,7 +132,7 @@ def requests_per_step() -> list[Figure]:
         functions = Functions(stack)
         counted = {}
         for steps in (1, CHAIN):
-            client.run(chain(steps))  # right before it is counted: admission keeps what it read of the catalog for seconds
+            client.run(chain(steps))  # right before counting: admission caches the catalog for seconds
             counted[steps] = _counted(client, proxy, functions, chain(steps))
         items = _counted(client, proxy, functions, map_over(1000, "noop"))
     one, many = counted[1], counted[CHAIN]
@@ -159,7 +159,7 @@ def requests_per_step() -> list[Figure]:
 
 
 def _counted(client: Client, proxy: Proxy, functions: Functions, source: str) -> dict[str, float]:
-    time.sleep(2)  # whatever the run before still does
+    time.sleep(2)  # the previous run may still be working
     proxy.counts.take()
     before = functions.take()
     execution_id = client.call("POST", "/api/executions", {"playbook": source})["execution_id"]

@@ -63,7 +63,7 @@ def main() -> None:
         file.write_text(text)
         command = [sys.executable, "-m", "noetl_cli.main", "validate", str(file)]
         whole = _best_ms(lambda: subprocess.run(command, check=True, capture_output=True))
-    # A comment more each time: templates that an earlier round has compiled would not count.
+    # Each round adds a comment: templates compiled in an earlier round would cost nothing.
     reading = _best_ms(lambda: parse_playbook(_other(text)))
     linted = _best_ms(lambda: check(_other(text)))
     print(f"1,000 steps, {len(text) // 1024} KB, 5,000 different templates")

@@ -61,7 +61,7 @@ def serve(listening: socket.socket) -> dict[str, Any]:
             continue
         message, handles, _, _ = socket.recv_fds(listening, 1, 4)
         if not message:
-            os._exit(0)  # whoever asked is gone
+            os._exit(0)  # the caller is gone
         asked = socket.socket(fileno=handles[0])
         request = _request(asked)
         process = os.fork()
@@ -87,7 +87,7 @@ def _request(asked: socket.socket) -> dict[str, Any]:
 
 
 def _tell(asked: socket.socket, number: int) -> None:
-    with suppress(OSError):  # whoever asked is gone
+    with suppress(OSError):  # the caller is gone
         asked.sendall(f"{number}\n".encode())
 
 
@@ -142,7 +142,7 @@ if __name__ == "__main__":
         import_module(name)
     made = typer.main.get_command(
         load()
-    )  # of all commands, which takes longer than most of them run; a start makes the one it runs
+    )  # builds all commands, which takes longer than most of them run; a start builds only its own
     typer.main.get_command = lambda typer_instance: made
     gc.freeze()
     serve(socket.socket(fileno=int(sys.argv[1])))

@@ -16,7 +16,7 @@ from tests.groups import CONSOLE, STACK, group_of
 from tests.properties import examples
 from tests.stacks import brought_up
 
-settings.register_profile("suite", examples(100))  # of properties that name no number
+settings.register_profile("suite", examples(100))  # for properties that name no number
 settings.load_profile("suite")
 
 FIRST = (

@@ -113,7 +113,7 @@ def mcp_server(**how: Any) -> Iterator[McpServer]:
             headers = {name.lower(): value for name, value in self.headers.items()}
             told.asked.append(body)
             told.headers.append(headers)
-            with suppress(BrokenPipeError, ConnectionResetError):  # who asked has gone
+            with suppress(BrokenPipeError, ConnectionResetError):  # the client has gone
                 self.reply(body, headers)
 
         def reply(self, body: dict[str, Any], headers: dict[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""Checks the prose of docstrings and pages: `python -m tests.prose`, a part of `make lint`.
+"""Checks the prose of docstrings, comments, messages and pages: `python -m tests.prose`, a part of `make lint`.
 
 Prints `file:line: rule: what is wrong; the remedy` for each finding, and ends with 1 if there is one. Code in pages is not checked.
 CONTRIBUTING.md lists the rules, `RULES` describes them.
@@ -7,17 +7,44 @@ CONTRIBUTING.md lists the rules, `RULES` describes them.
 from __future__ import annotations
 
 import ast
+import io
 import re
 import sys
+import tokenize
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).parents[1]
-CODE: Final = ("layers/noetl_core", "cli", "console/noetl_console", "infra", "plugins", "functions", "bench", "tests")
+CODE: Final = ("layers/noetl_core", "cli", "console/noetl_console", "infra", "plugins", "functions", "bench", "examples", "tests")
+WITHOUT_MESSAGES: Final = ("examples", "tests", "layers/noetl_core/noetl_core/testing/contracts")
+"""Folders whose strings are not messages to users."""
+SCRIPTS: Final = (
+    ("console/noetl_console/static", "*.js"),
+    ("console/noetl_console/static", "*.css"),
+    ("editors/vscode/src", "*.js"),
+)
+"""Folders and patterns of files with comments in the style of C; `vendor` is skipped."""
+SETTINGS: Final = (
+    (".", "*.toml"),
+    (".", "*.yml"),
+    (".", "template.yaml"),
+    (".", "Makefile"),
+    ("docs", ".nav.yml"),
+    (".github", "**/*.yml"),
+    ("actions", "**/*.yml"),
+    ("actions", "**/*.sh"),
+    ("functions", "**/Makefile"),
+    ("layers", "**/Makefile"),
+    ("layers/noetl_core", "exclude.txt"),
+    ("plugins", "*/pyproject.toml"),
+    ("examples", "**/*.yaml"),
+    ("cli", "**/*.yaml"),
+)
+"""Folders and patterns of files whose comments begin with `#`."""
 PAGES: Final = ("README.md", "CONTRIBUTING.md", "docs")
 RULES: Final[Mapping[str, str]] = {
-    "first-word": "a docstring begins with a verb or a noun, not with a clause",
+    "first-word": "a docstring, comment, help text or description begins with a verb or a noun, not with a clause",
     "test-name": "the name of a test has a noun as its subject, not a clause",
     "word": "the word has a plain or a usual form",
     "long": "a sentence of a page has at most `LONGEST` words",
@@ -28,6 +55,10 @@ LONGEST: Final = 45
 _DOCUMENTED: Final = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 _CLAUSE: Final = re.compile(r"(What|Where|How|Whether|Who|Whom|Whose|Which|When|Of|So many)\b")
 _OPENS_WITH_CLAUSE: Final = re.compile(rf"[\"']\s*{_CLAUSE.pattern}")
+_COMMENT_CLAUSE: Final = re.compile(rf"(?:-+ )?(?i:{_CLAUSE.pattern})")
+_OPENS_COMMENT: Final = re.compile(rf"#[ ]+{_COMMENT_CLAUSE.pattern}")
+_HELP: Final = re.compile(rf"\bhelp=\s*f?[\"']{_CLAUSE.pattern}")
+_DESCRIPTION: Final = re.compile(rf"\b[Dd]escription: (?:>-\s+|[\"'])?{_CLAUSE.pattern}")
 _CLAUSES: Final = "what|of|whom?|whose|whoever|how|whether|so_many"
 _TEST_NAME: Final = re.compile(rf"^ *(?:async )?def (test_(?:{_CLAUSES})_\w+_\w+)", re.MULTILINE)
 _WORDS: Final[Mapping[str, str]] = {
@@ -47,10 +78,14 @@ _WORDS: Final[Mapping[str, str]] = {
 """Words that are never right -> the words to use."""
 _WORD: Final = re.compile(rf"\b(?:{'|'.join(sorted(_WORDS, key=len, reverse=True))})\b", re.IGNORECASE)
 _TWICE: Final = re.compile(r"\b([A-Za-z]+)\s+\1\b", re.IGNORECASE)
+_TWICE_IN_SOURCE: Final = re.compile(r"\b([A-Za-z]+)\s+(?:# )?\1\b", re.IGNORECASE)
 _MAY_REPEAT: Final = frozenset({"that", "had", "test"})
 """Words that may stand twice; `test test` is a test of templates."""
 _FENCE: Final = re.compile(r"^[ ]*(```+|~~~+)[^\n]*\n.*?^[ ]*\1[ ]*$", re.DOTALL | re.MULTILINE)
 _COMMENT: Final = re.compile(r"<!--.*?-->", re.DOTALL)
+_C_COMMENTS: Final = re.compile(r"(?:^[ ]*//[^\n]*(?:\n[ ]*//[^\n]*)*)|/\*.*?\*/|(?<=\s)// [^\n]*", re.DOTALL | re.MULTILINE)
+_HASH_COMMENTS: Final = re.compile(r"(?:^[ \t]*#[^\n]*(?:\n[ \t]*#[^\n]*)*)|(?<=\s)# [^\n]*", re.MULTILINE)
+_MARKS: Final = re.compile(r"(?:^|(?<=\n))[ \t]*(?://+|/\*+|\*+/?|#+!?)[ ]?|\s*\*/$")
 _SPAN: Final = re.compile(r"(`+)(?!`)(?:(?!\n\s*[\n|]).)+?(?<!`)\1(?!`)", re.DOTALL)
 _LINK: Final = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 _ITEM: Final = re.compile(r"\s*(?:[*+-]|\d+\.)\s+|\s*#+\s+|\s*>\s*")
@@ -80,20 +115,95 @@ def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
             before = statement if isinstance(statement, ast.Assign | ast.AnnAssign) else None
 
 
-def check_code(source: str) -> Iterator[Finding]:
-    """Check the docstrings of a module, and the names of its tests. Sources without suspect text are not parsed, which takes two
-    thirds of the time."""
+def check_code(source: str, *, messages: bool = False) -> Iterator[Finding]:
+    """Check the docstrings and comments of a module, the names of its tests, and with `messages` its help texts and the words of its
+    strings. Sources without suspect text are neither parsed nor tokenised, which takes two thirds of the time."""
     for name in _TEST_NAME.finditer(source):
         line = source.count("\n", 0, name.start(1)) + 1
         yield Finding(line, "test-name", f"{name[1]} has a clause as its subject; name it: test_expired_values_are_not_listed")
-    if not any(pattern.search(source) for pattern in (_OPENS_WITH_CLAUSE, _WORD, _TWICE)):
+    for found in _HELP.finditer(source) if messages else ():
+        yield _clause(source.count("\n", 0, found.start()) + 1, "help text", found[1])
+    suspect = [*_WORD.finditer(source), *_TWICE_IN_SOURCE.finditer(source)]
+    if _OPENS_COMMENT.search(source) or any(_may_be_comment(source, found.start()) for found in suspect):
+        for line, text in comments(source):
+            yield from _check_comment(text, line)
+    if not suspect and not _OPENS_WITH_CLAUSE.search(source):
         return
-    for line, text in docstrings(ast.parse(source)):
+    tree = ast.parse(source)
+    for line, text in docstrings(tree):
         first = _CLAUSE.match(text.lstrip())
         if first is not None:
-            remedy = "begin with a noun and its unit, or with a verb: Return, Seconds that, True if"
-            yield Finding(line, "first-word", f"the docstring begins with {first[0]!r}; {remedy}")
+            yield _clause(line, "docstring", first[0])
         yield from _words(_blank(_SPAN, text), line)
+    if messages:
+        for line, text in strings(tree):
+            yield from (found for found in _words(text, line) if found.rule == "word")
+
+
+def comments(source: str) -> Iterator[tuple[int, str]]:
+    """Yield the comments of a module, each with its line. Whole lines in a row are one comment."""
+    begin, block, last = 0, list[str](), 0
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type != tokenize.COMMENT:
+            continue
+        line, whole = token.start[0], not token.line[: token.start[1]].strip()
+        if block and whole and line == last + 1:
+            block.append(token.string)
+        else:
+            if block:
+                yield begin, "\n".join(block)
+            begin, block = line, [token.string]
+        last = line if whole else -1
+    if block:
+        yield begin, "\n".join(block)
+
+
+def strings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield the strings of a module that have several words, and the parts of f-strings, each with its line. Docstrings are left out."""
+    documented = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value and id(node) not in documented:
+            yield node.lineno, node.value
+
+
+def check_script(text: str) -> Iterator[Finding]:
+    """Check the comments of a script or a style sheet, and the words of all of its texts."""
+    for found in _C_COMMENTS.finditer(text):
+        yield from _check_comment(found[0], text.count("\n", 0, found.start()) + 1)
+    yield from _other_words(text, _C_COMMENTS)
+
+
+def check_settings(text: str) -> Iterator[Finding]:
+    """Check the comments of a file in YAML, TOML or of make, its descriptions, and the words of all of its texts."""
+    for found in _HASH_COMMENTS.finditer(text):
+        yield from _check_comment(found[0], text.count("\n", 0, found.start()) + 1)
+    for found in _DESCRIPTION.finditer(text):
+        yield _clause(text.count("\n", 0, found.start()) + 1, "description", found[1])
+    yield from _other_words(text, _HASH_COMMENTS)
+
+
+def _check_comment(text: str, line: int) -> Iterator[Finding]:
+    """Check a comment with its marks. `type: ignore  # reason` has two parts."""
+    text = _blank(_SPAN, _MARKS.sub("", text))
+    for part in re.split(r"\s+# ", text):
+        first = _COMMENT_CLAUSE.match(part.lstrip())
+        if first is not None:
+            yield _clause(line + text.count("\n", 0, len(text) - len(text.lstrip())), "comment", first[1])
+    yield from _words(text, line)
+
+
+def _other_words(text: str, pattern: re.Pattern[str]) -> Iterator[Finding]:
+    """Check the words of a text outside of the comments."""
+    return (found for found in _words(_blank(pattern, text), 1) if found.rule == "word")
+
+
+def _may_be_comment(source: str, at: int) -> bool:
+    return "#" in source[source.rfind("\n", 0, at) + 1 : at]
+
+
+def _clause(line: int, what: str, first: str) -> Finding:
+    remedy = "begin with a noun and its unit, or with a verb: Return, Seconds that, True if"
+    return Finding(line, "first-word", f"the {what} begins with {first!r}; {remedy}")
 
 
 def check_page(text: str) -> Iterator[Finding]:
@@ -147,7 +257,13 @@ def check(root: Path) -> Iterator[str]:
     """Yield the findings of the repository, as lines of text."""
     for folder in CODE:
         for path in sorted((root / folder).rglob("*.py")):
-            yield from _report(path, root, list(check_code(path.read_text())))
+            messages = not any(path.is_relative_to(root / name) for name in WITHOUT_MESSAGES)
+            yield from _report(path, root, list(check_code(path.read_text(), messages=messages)))
+    for places, function in ((SCRIPTS, check_script), (SETTINGS, check_settings)):
+        for folder, pattern in places:
+            paths = (root / folder).rglob(pattern) if function is check_script else (root / folder).glob(pattern)
+            for path in sorted(path for path in paths if "vendor" not in path.parts):
+                yield from _report(path, root, list(function(path.read_text())))
     for name in PAGES:
         for path in sorted((root / name).rglob("*.md")) if (root / name).is_dir() else [root / name]:
             yield from _report(path, root, list(check_page(path.read_text())))

@@ -16,7 +16,7 @@ def faked() -> Iterator[None]:
     """With nothing in it."""
     _standing.close()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the fake, about how it asks DuckDB
+        warnings.simplefilter("ignore")  # warnings of the fake about its DuckDB queries
         import fakesnow
 
         with fakesnow.patch():
@@ -26,7 +26,7 @@ def faked() -> Iterator[None]:
 def stand() -> None:
     """In place of the one that stands, if there is one."""
     _standing.close()
-    warnings.filterwarnings("ignore", "Arrow output on a DB-API result")  # how the fake asks DuckDB
+    warnings.filterwarnings("ignore", "Arrow output on a DB-API result")  # raised by the fake's DuckDB queries
     import fakesnow
 
     _standing.enter_context(fakesnow.patch())

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prints the report of a pull request in Markdown: findings, tests, and for each changed playbook what differs and what it costs.
+# Prints the report of a pull request in Markdown: findings, tests, and the differences and forecast cost of each changed playbook.
 # Environment: PLAYBOOKS, BASE, EXECUTIONS, VALIDATED, TESTED (exit codes).
 set -euo pipefail
 

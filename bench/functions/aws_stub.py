@@ -33,7 +33,7 @@ class Services(ThreadingHTTPServer):
 
 class _Answers(Handler):
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # else every answer waits 40 ms for an acknowledgement
+    disable_nagle_algorithm = True  # otherwise, every answer waits 40 ms for an acknowledgement
     server: Services
 
     def do_POST(self) -> None:

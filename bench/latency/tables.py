@@ -79,7 +79,7 @@ def execution(way: str, name: str) -> Record:
         "fan-out": (fan_out(BRANCHES), 0, 1),
         "wait": (waits(60), 0, 1),
         "map": (map_over(ITEMS, "noop", IN_FLIGHT), ITEMS, IN_FLIGHT),
-        "few": (map_over(FEW, "noop", 1, commit_every=1), FEW, IN_FLIGHT),  # items that end apart: noop ones would share commits
+        "few": (map_over(FEW, "noop", 1, commit_every=1), FEW, IN_FLIGHT),  # noop items end at once, and would share commits
         "more": (map_over(MORE, "noop", 1, commit_every=1), MORE, IN_FLIGHT),
     }[name]
     return record(source, iterations=iterations, in_flight=in_flight, **WAYS[way])

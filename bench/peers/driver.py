@@ -44,7 +44,7 @@ class Driver:
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 env=environment(env),
-                start_new_session=True,  # so that what it starts can be ended with it
+                start_new_session=True,  # so that its children can be ended with it
             )
         self._unread = b""
         try:

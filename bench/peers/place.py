@@ -47,7 +47,7 @@ class Place:
             os.environ["TMPDIR"] = str(self.folder("temporary"))  # the emulator leaves its functions' code in it
             try:
                 self._stack = up(home, port=free_port())
-            except Exception as error:  # of an emulator that may lack anything: it is told, and the other sides are measured
+            except Exception as error:  # an emulator may lack anything: report it, and measure the other sides
                 raise NotRun(f"the embedded stack did not start: {error}") from error
             finally:
                 del os.environ["TMPDIR"]

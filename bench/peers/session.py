@@ -89,7 +89,7 @@ def rounds(
                     entry.rounds[number] = ask(min(CASE_S, left))
                 entry.memory_mb = max(entry.memory_mb, most.mb)
             except Failed as failed:
-                if not (entry.rounds and isinstance(failed, TooLong) and left < CASE_S):  # else only the session's end cut it off
+                if not (entry.rounds and isinstance(failed, TooLong) and left < CASE_S):  # else the session ended it
                     entry.why = str(failed)
                     entry.rounds.clear()
             spent[name] += now() - began

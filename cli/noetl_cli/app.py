@@ -46,7 +46,7 @@ class Wiring(click.ParamType):
 On = Annotated[str | None, typer.Option("--on", click_type=Wiring(), help="The local store, the stack, or the URL of an API")]
 Store = Annotated[str | None, typer.Option(help="Local store: a database file, or memory (default .noetl/runs.db)")]
 
-Quiet = Annotated[bool, typer.Option("--quiet", help="Leave out warnings of lint")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Omit lint warnings")]
 
 
 class OutputForm(click.ParamType):

@@ -104,7 +104,7 @@ def _lost(lost: OutputLost, code: int) -> int:
 
 def _other(error: Exception) -> int:
     """Handle usage errors of the command line, failures of services, and bugs (which show their traceback)."""
-    from noetl_core.ports import PortError, StorageFailed, UnreadableStore  # 23 ms: only what fails
+    from noetl_core.ports import PortError, StorageFailed, UnreadableStore  # 23 ms: only for failures
 
     if isinstance(error, click.ClickException):
         error.show()

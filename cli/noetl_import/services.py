@@ -187,7 +187,7 @@ def _start(args: Arguments, pattern: str, path_of: Callable[[str], str]) -> Call
     machine = args.need("StateMachineArn")
     if not isinstance(machine, Const):
         raise Unmapped(
-            "a state machine that is computed does not map", "write its ARN, or choose the playbook's path by hand", "/Parameters"
+            "a state machine that is computed does not map", "write its ARN, or set the playbook's path manually", "/Parameters"
         )
     path = path_of(machine.value)
     args.notes.attention(

@@ -37,7 +37,7 @@ class Exit:
 
     def store(self, name: str) -> None:
         """Store the document on this way."""
-        if self.caught is not None:  # what an arc stores cannot be read by the same arc
+        if self.caught is not None:  # an arc cannot read its own writes
             self.writes.pop(self.caught[0], None)
         self.writes[name] = self.doc if self.caught is None else self.caught[1]
 

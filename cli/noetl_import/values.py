@@ -289,7 +289,7 @@ class View(Doc):
 
 
 def no_such(key: str) -> Unmapped:
-    return Unmapped(f"the document has no {key} here", "correct the path, or write what the state needs by hand")
+    return Unmapped(f"the document has no {key} here", "correct the path, or write the needed value manually")
 
 
 def stored(value: Doc, ref: Doc) -> Doc:

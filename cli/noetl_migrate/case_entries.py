@@ -62,7 +62,7 @@ def _read_item(c: Context, number: int, item: Entry) -> list[CaseEntry]:
         return []
     named = [read.path for read in reads(text or "") if read.path[0] == "event"]
     if any(p[:2] != ("event", "name") for p in named):
-        c.refuse(when, '"when" reads more of event than event.name', "response and error hold what came back")
+        c.refuse(when, '"when" reads more of event than event.name', "response and error hold the outcome of the call")
         return []
     unknown = [e for e in events_named(condition) if e not in EVENTS] if named else []
     found = _conditions(condition, bool(named), {read.path[0] for read in reads(text or "")})

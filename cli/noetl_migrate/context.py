@@ -13,7 +13,7 @@ from noetl_core.expr import Read, is_template
 from noetl_migrate.texts import edit, reads
 from noetl_migrate.tree import Entry, Map, Node, Scalar, Seq, followed, mappings_of
 
-HAND: Final = "write this by hand"
+HAND: Final = "rewrite this manually"
 _PROSE: Final = ("desc", "description")
 
 
@@ -62,7 +62,7 @@ class Context:
 
     def _add(self, code: str, where: Node | Entry, message: str, hint: str) -> None:
         if isinstance(where, Entry) and not where.key:
-            where = where.value  # of a list's item, not its dash
+            where = where.value  # the place of an item, not of its dash
         severity: Severity = "error" if code.startswith("E") else "warning"
         self.diagnostics.append(Diagnostic(code, severity, message, hint, self.source, where.line + 1, where.col + 1))
 

@@ -115,7 +115,7 @@ def _by_hand(d: Diagnostic) -> Diagnostic:
     return replace(d, hint=f"{HAND}: neither dialect has it") if d.hint == MIGRATE else d
 
 
-# --- what is legacy -----------------------------------------------------------------------------------------------------
+# --- legacy features ----------------------------------------------------------------------------------------------------
 
 
 def _steps(root: Map) -> Iterator[tuple[Entry, Map]]:

@@ -107,7 +107,7 @@ class Exits:
             self.c.place(structural, structural if out else step.entries[0])
         if out:
             if structural is not None and rest and not isinstance(followed(structural.value), Seq):
-                structural.eol = ""  # it stands beside its arc
+                structural.eol = ""  # it is placed beside its arc
             step.put("next", router(out, None if ordered or len(out) == 1 else "inclusive"))
         elif structural is not None:
             step.pop("next")

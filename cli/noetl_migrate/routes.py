@@ -75,7 +75,7 @@ def rewrite_next(c: Context, step: Map) -> None:
     word = text_of(mode.value) if mode is not None else _implied_mode(c, next_, arcs)
     c.place(next_, next_)
     if not isinstance(value, Seq):
-        next_.eol = ""  # it stands beside the arc
+        next_.eol = ""  # it is placed beside the arc
     step.put("next", router(arcs, word))
 
 

@@ -92,7 +92,7 @@ class LocalApi:
     def _carry(self, answered: Answered) -> None:
         """Carry out the executions that an accepted request has started or woken."""
         body = json.loads(answered.body)
-        done = [e["execution_id"] for e in body.get("executions", ()) if e["outcome"] == "done"]  # of a batch
+        done = [e["execution_id"] for e in body.get("executions", ()) if e["outcome"] == "done"]  # part of a batch
         for execution_id in (body.get("execution_id"), *done):
             if execution_id:
                 self._carrier.carry(self._caller_of(str(execution_id)))
@@ -104,7 +104,7 @@ class LocalApi:
         the command that continues the caller.
         """
         control = self._wiring.control
-        with suppress(PortError):  # a log that cannot be read is nobody's caller
+        with suppress(PortError):  # an execution with an unreadable log is not a caller
             while (parent := control.load(execution_id).parent) and "run_id" in parent:
                 if control.load(parent["execution_id"]).finished:
                     break

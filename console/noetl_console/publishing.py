@@ -41,7 +41,7 @@ def published(found: Mapping[str, Asset] | None = None) -> dict[str, File]:
     index = pages[INDEX].body.decode()
     for said, instead in PUBLISHED.items():
         if said not in index:
-            raise ValueError(f"{INDEX} says no {said}")
+            raise ValueError(f"{INDEX} lacks {said}")
         index = index.replace(said, instead)
     index = re.sub(r'\b(href|src)="', rf'\1="{version}/', index)
     return {**files, INDEX: File(pages[INDEX].content_type, EACH_TIME, index.encode())}

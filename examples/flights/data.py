@@ -64,7 +64,7 @@ class Flights:
         return f'{{"data": [{", ".join(_row_json(i, line) for i, line in chosen)}], "paging": {json.dumps(paging)}}}'
 
     def summary(self) -> dict[str, Any]:
-        """What the source holds, to check a copy against: totals over all, and the same by month."""
+        """Return the totals of the source, over all and by month, to verify a copy."""
         over_all = {
             key: sum(month[key] for month in self.totals) for key in ("flights", "departed", "dep_delay_sum", "distance_sum")
         }

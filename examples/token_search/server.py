@@ -32,7 +32,7 @@ CLIENT = json.loads((HERE / "client.json").read_text())
 MODEL_KEY = json.loads((HERE / "model.json").read_text())["token"]
 ARTICLES = ("a first look at", "ten years of", "what nobody says about")
 SEARCH_S = 0.1
-"""How long a search takes."""
+"""Seconds that a search takes."""
 
 
 class Service(ThreadingHTTPServer):

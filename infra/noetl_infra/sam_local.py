@@ -135,8 +135,8 @@ def _copy(one: socket.socket, other: socket.socket) -> None:
 def main() -> int:
     """Write the environment file and forward connections until stopped: `python -m noetl_infra.sam_local`."""
     options = argparse.ArgumentParser(description=main.__doc__)
-    options.add_argument("--file", type=Path, default=Path(".noetl/environment.json"), help="where the environment is written")
-    options.add_argument("--address", help="this machine as containers see it (default: as the container engine says)")
+    options.add_argument("--file", type=Path, default=Path(".noetl/environment.json"), help="file for the environment")
+    options.add_argument("--address", help="address of this machine for containers (default: reported by the container engine)")
     chosen = options.parse_args()
     stack = current()
     if stack is None:

@@ -52,10 +52,10 @@ UNUSED = (
     "*.dist-info/top_level.txt",
     "*.dist-info/sboms",
     "adbc_driver_duckdb",
-    "aiohttp/_websocket/*.so",  # the same is there in Python, and nothing here speaks it
+    "aiohttp/_websocket/*.so",  # WebSockets are unused, and a Python version exists
     "aiohttp/pytest_plugin.py",
     "aiohttp/test_utils.py",
-    "aiohttp/web*.py",  # it is the client that is used
+    "aiohttp/web*.py",  # only the client is used
     "aiohttp/worker.py",
     "anyio/_backends/_trio.py",
     "anyio/pytest_plugin.py",
@@ -71,7 +71,7 @@ UNUSED = (
     "aws_lambda_powertools/utilities/parser",
     "aws_lambda_powertools/utilities/streaming",
     "aws_lambda_powertools/utilities/validation",
-    "aws_xray_sdk/ext/aio*",  # it is botocore that is traced
+    "aws_xray_sdk/ext/aio*",  # only botocore is traced
     "aws_xray_sdk/ext/bottle",
     "aws_xray_sdk/ext/django",
     "aws_xray_sdk/ext/flask*",
@@ -80,39 +80,39 @@ UNUSED = (
     "aws_xray_sdk/ext/p[gsy]*",
     "aws_xray_sdk/ext/requests",
     "aws_xray_sdk/ext/sql*",
-    "botocore/cacert.pem",  # it takes those of `certifi`, which is there
+    "botocore/cacert.pem",  # botocore uses the certificates of `certifi`, which is installed
     "botocore/data/*/*/examples-1.json",
-    "cffi",  # of cryptography's requirements it is `_cffi_backend` alone that runs
+    "cffi",  # cryptography needs only `_cffi_backend` at run time
     "cffi-*.dist-info",
     "dateutil/easter.py",
-    "dateutil/rrule.py",  # schedules are read by `cronsim`
+    "dateutil/rrule.py",  # `cronsim` reads schedules
     "dateutil/tz/win.py",
     "dateutil/tzwin.py",
-    "dateutil/zoneinfo",  # a copy of what the system has
-    "duckdb/_expression_namespaces.py",  # of expressions made in Python: it is SQL that is used
+    "dateutil/zoneinfo",  # a copy of the system's time zones
+    "duckdb/_expression_namespaces.py",  # for expressions made in Python; only SQL is used
     "duckdb/experimental",
     "duckdb/polars_io.py",
     "duckdb/query_graph",
     "httpcore/_backends/trio.py",
-    "httpx/_main.py",  # its command line
-    "multidict/_multidict_py.py",  # what its extension is there for
+    "httpx/_main.py",  # the command line
+    "multidict/_multidict_py.py",  # replaced by its C extension
     "multidict/_testcapi*",
     "packaging/dependency_groups.py",
-    "packaging/direct_url.py",  # it is requirements that are read, of all that it knows
+    "packaging/direct_url.py",  # only requirements are read
     "packaging/licenses",
     "packaging/metadata.py",
     "packaging/pylock.py",
-    "psycopg/pq/pq_ctypes.py",  # what `psycopg_binary` is there for
+    "psycopg/pq/pq_ctypes.py",  # replaced by `psycopg_binary`
     "psycopg/pq/_pq_ctypes.py",
     "pycparser",
     "pycparser-*.dist-info",
     "pydantic/experimental/arguments_schema.py",
     "pydantic/experimental/pipeline.py",
     "pydantic/mypy.py",
-    "pydantic/v1",  # it is asked for when a type is none that pydantic knows, which none of ours is
+    "pydantic/v1",  # imported only for types that pydantic does not know; all of ours are known
     "s3transfer/crt.py",
     "s3transfer/processpool.py",
-    "tzdata/zoneinfo/*.tab",  # zones are read by their names
+    "tzdata/zoneinfo/*.tab",  # zones are found by name
     "tzdata/zoneinfo/*.zi",
     "tzdata/zoneinfo/leapseconds",
     "urllib3/contrib/emscripten",
@@ -140,7 +140,7 @@ def finish(folder: Path) -> None:
         for found in sorted(folder.glob(pattern)):
             _remove(found)
     for metadata in folder.glob("*.dist-info/METADATA"):
-        headers, blank, _ = metadata.read_bytes().partition(b"\n\n")  # what follows is the page of a package index
+        headers, blank, _ = metadata.read_bytes().partition(b"\n\n")  # the rest is the description for a package index
         _write(metadata, headers + blank)
     if (folder / "botocore").is_dir():
         keep_services(folder / "botocore" / "data")
@@ -213,8 +213,8 @@ def drop_symbols(library: Path) -> None:
     for header in range(table, end, size):
         offset, stored = struct.unpack_from("<Q16xQ", body, header + 8)
         end = max(end, offset + stored)
-    struct.pack_into("<Q", body, 40, 0)  # where the table of sections is
-    struct.pack_into("<HH", body, 60, 0, 0)  # how many there are, and which one names them
+    struct.pack_into("<Q", body, 40, 0)  # offset of the section table
+    struct.pack_into("<HH", body, 60, 0, 0)  # number of sections, and the index of the section with their names
     mode = library.stat().st_mode
     _write(library, bytes(body[:end]))
     library.chmod(mode)

@@ -135,7 +135,7 @@ def watched(
         viewport={"width": width, "height": height},
         color_scheme="dark" if dark else "light",
         timezone_id=timezone,
-        reduced_motion="reduce",  # what turns is drawn by the processor, sixty times a second
+        reduced_motion="reduce",  # the processor would draw animations, sixty times a second
     )
     try:
         page = Watched(context.new_page(), server)

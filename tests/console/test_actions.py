@@ -120,7 +120,7 @@ def test_a_playbook_is_edited_registered_and_started(hands: Watched) -> None:
     hands.page.keyboard.insert_text(
         "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: typed, path: demo/typed }\nworkfow: []\n"
     )
-    expect(hands.page.get_by_label("What was found")).to_contain_text('did you mean "workflow"')
+    expect(hands.page.get_by_label("Findings")).to_contain_text('did you mean "workflow"')
     expect(hands.page.get_by_role("button", name="Register…")).to_be_disabled()
     assert barriers(hands.page) == []
     hands.page.keyboard.press("Control+A")

@@ -109,7 +109,7 @@ def test_a_draft_survives_leaving_and_is_compared_and_started(hands: Watched, ac
     page.get_by_role("button", name="Register…").click()
     dialog = page.get_by_role("dialog")
     expect(dialog.locator(".diff .added")).to_have_count(2)
-    expect(dialog).to_contain_text("Against version 1, the newest")
+    expect(dialog).to_contain_text("Compared with version 1, the newest")
     assert barriers(page) == []
     page.keyboard.press("Escape")
     page.get_by_role("button", name="Start this text…").click()

@@ -32,7 +32,7 @@ def test_those_chosen_are_cancelled_after_a_preview(hands: Watched, acted_on: St
     assert {status_of(acted_on.wiring.control.load(i)) for i in ids} == {"waiting"}
     dialog.get_by_label("Reason").fill("not needed")
     dialog.get_by_role("button", name="Cancel 2 executions").click()
-    expect(dialog.get_by_role("region", name="What was done")).to_contain_text("2 of 2 executions are cancelled.")
+    expect(dialog.get_by_role("region", name="Result")).to_contain_text("2 of 2 executions are cancelled.")
     dialog.locator("footer").get_by_role("button", name="Close").click()
     expect(hands.page.locator("tbody tr", has_text="cancelled")).to_have_count(2)
     assert acted_on.wiring.control.load(ids[0]).cancelled_for == "not needed"
@@ -54,7 +54,7 @@ def test_all_that_fit_are_redriven_and_carried_out(hands: Watched, acted_on: Sto
     dialog.get_by_label("Action").select_option("redrive")
     expect(preview).to_contain_text("2 executions would be redriven. 1 other would not")
     dialog.get_by_role("button", name="Redrive 2 executions").click()
-    expect(dialog.get_by_role("region", name="What was done")).to_contain_text("2 of 2 executions are redriven.")
+    expect(dialog.get_by_role("region", name="Result")).to_contain_text("2 of 2 executions are redriven.")
     dialog.locator("footer").get_by_role("button", name="Close").click()
     expect(hands.page.locator("tbody tr", has_text="failed")).to_have_count(2, timeout=ENDED_MS)
     assert [acted_on.wiring.control.load(i).epoch for i in failed] == [e + 1 for e in before]
@@ -70,7 +70,7 @@ def test_all_of_a_path_are_paused_and_resumed(hands: Watched, acted_on: Stored) 
         dialog = opened(hands, "Act on all that fit…")
         dialog.get_by_label("Action").select_option(action)
         dialog.get_by_role("button", name=f"{word} 2 executions").click()
-        expect(dialog.get_by_role("region", name="What was done")).to_contain_text("2 of 2")
+        expect(dialog.get_by_role("region", name="Result")).to_contain_text("2 of 2")
         dialog.locator("footer").get_by_role("button", name="Close").click()
         assert {status_of(acted_on.wiring.control.load(i)) for i in ids} == {status}
 

@@ -61,7 +61,7 @@ def test_a_partial_comparison_shows_the_totals_of_all_visits(
     monkeypatch.setattr("noetl_core.views.explain.diff.diff", few)
     one, other = acted_on.start(SHOP), acted_on.start(SHOP)
     hands.open(f"compare?a={one}&b={other}", ".alike")
-    expect(hands.page.get_by_role("region", name="Differences")).to_contain_text("That is of what was compared.")
+    expect(hands.page.get_by_role("region", name="Differences")).to_contain_text("Only a part was compared.")
     totals = hands.page.get_by_role("region", name="All visits")
     expect(totals).to_contain_text(re.compile(r"(\d+) of \1 visits compared one by one"))
     expect(totals.locator("tbody tr", has_text="bulk")).to_contain_text(re.compile("bulk110"))
@@ -92,7 +92,7 @@ def test_a_text_to_decide_by_is_edited(page: Watched, looked_at: Stored) -> None
     page.page.keyboard.insert_text(SHOP.replace("join: all", "join: any"))
     page.page.get_by_role("button", name="Decide by this text").click()
     expect(page.page.get_by_role("region", name="First difference")).to_be_visible()
-    page.page.get_by_role("button", name="As version 1 has it").click()
+    page.page.get_by_role("button", name="Back to version 1").click()
     expect(page.page.get_by_role("region", name="Decided again")).to_contain_text("No difference")
 
 

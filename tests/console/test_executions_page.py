@@ -73,7 +73,7 @@ def test_keys_go_through_the_list_and_are_shown(page: Watched, looked_at: Stored
 def test_single_keys_can_be_turned_off(page: Watched) -> None:
     page.open("executions", "tbody tr")
     page.page.keyboard.press("?")
-    page.page.get_by_label("Single keys do something").uncheck()
+    page.page.get_by_label("Enable single keys").uncheck()
     page.page.keyboard.press("Escape")
     page.page.keyboard.press("?")
     expect(page.page.get_by_role("dialog")).to_have_count(0)

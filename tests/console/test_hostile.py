@@ -100,7 +100,7 @@ def test_a_secret_comes_into_no_page(with_a_secret: tuple[Watched, str]) -> None
     page, execution = with_a_secret
     answers: list[str] = []
     page.page.on("response", lambda r: answers.append(r.text()) if "/api/" in r.url and r.status != 304 else None)
-    for view, step in zip(VIEWS, cycle(("start", "fails")), strict=False):  # what a view shows is the same for both
+    for view, step in zip(VIEWS, cycle(("start", "fails")), strict=False):  # both show the same in a view
         page.open(f"executions/{execution}/{view}?step={step}", ".inspector")
         page.page.wait_for_load_state("networkidle")
         if page.page.locator(".inspector").get_by_role("button", name="Show", exact=True).count():

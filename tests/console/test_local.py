@@ -39,7 +39,7 @@ def api(store: str) -> Iterator[LocalApi]:
 def test_a_slow_request_holds_up_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str) -> None:
     monkeypatch.setenv("NOETL_HOME", str(tmp_path))
     credentials = tmp_path / "credentials.json"
-    os.mkfifo(credentials)  # who reads it waits until somebody writes
+    os.mkfifo(credentials)  # a reader waits until somebody writes
     with closing(LocalApi(store)) as api, ThreadPoolExecutor() as threads:
         held = threads.submit(api.answer, Asked("GET", "/api/credentials"))
         with credentials.open("w") as written:  # it is open when the request reads it

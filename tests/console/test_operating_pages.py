@@ -19,9 +19,9 @@ def test_a_trigger_is_switched_off_and_on_and_fired(hands: Watched, acted_on: St
     row = hands.page.locator("tbody tr", has_text="demo/nightly")
     expect(row).to_contain_text("0 2 * * * UTC")
     assert barriers(hands.page) == []
-    row.get_by_role("button", name="Switch off").click()
-    expect(row.locator(".chip")).to_have_text("off")
-    row.get_by_role("button", name="Switch on").click()
+    row.get_by_role("button", name="Disable").click()
+    expect(row.locator(".chip")).to_have_text("disabled")
+    row.get_by_role("button", name="Enable").click()
     expect(row.locator(".chip")).to_have_count(0)
     row.get_by_role("button", name="Fire now").click()
     expect(hands.page.locator(".notices")).to_contain_text("It started")
@@ -44,7 +44,7 @@ def test_limits_show_their_holder_and_executions_show_the_limit_they_wait_for(ha
     expect(row).to_contain_text("waiting")
     expect(row).to_contain_text("waits for limit door 1/1")
     hands.open(f"executions/{late}", "section.waits")
-    expect(hands.page.locator("section.waits")).to_contain_text("Waits for limit door 1/1 as number 1 of those that wait")
+    expect(hands.page.locator("section.waits")).to_contain_text("Waits for limit door 1/1 as number 1 in the queue")
     expect(hands.page.locator("section.waits").get_by_role("link", name=holder[-8:])).to_be_visible()
     assert barriers(hands.page) == []
 

@@ -133,7 +133,7 @@ def test_results_of_earlier_answers_are_shown_beside_the_question(hands: Watched
     waits = acted_on.start(APPROVE.replace("demo/approve", "demo/decide"))
     for address in ("inbox?path=demo/decide", f"executions/{waits}"):
         hands.open(address, ".past table")
-        past = hands.page.get_by_role("group", name="What earlier answers led to")
+        past = hands.page.get_by_role("group", name="Outcomes of earlier answers")
         expect(past.locator("tbody tr")).to_have_count(2)
         expect(past.locator("tbody tr").first).to_contain_text(re.compile("Approve.*1 completed.*\\$"))
         expect(past.get_by_role("link", name=approved[-8:])).to_be_visible()

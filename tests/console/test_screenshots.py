@@ -74,5 +74,5 @@ def test_the_page_shows_all_of_them() -> None:
     text = PAGE.read_text()
     assert re.findall(r"!\[[^]]+\]\(console/large/([\w-]+)\.png\)", text) == ["timeline", "graph"]
     shown = set(re.findall(r"!\[[^]]+\]\(console/([\w-]+)\.png\)", text))
-    assert shown == {*PICTURES, "sign-in"}  # which test_deployed.py takes
+    assert shown == {*PICTURES, "sign-in"}  # test_deployed.py takes "sign-in"
     assert {f.stem for f in (ROOT / "docs/console").iterdir() if f.is_file()} == shown

@@ -58,7 +58,7 @@ def test_the_console_starts_follows_answers_and_lists_executions_of_a_stack(stac
         expect(page.locator("tbody tr").first).to_contain_text("completed", timeout=PATIENCE_MS)
         waits = asking.start(path="demo/approve")["execution_id"]
         hands.open("inbox?path=demo/approve", "h1")
-        past = page.get_by_role("group", name="What earlier answers led to")
+        past = page.get_by_role("group", name="Outcomes of earlier answers")
         expect(past.locator("tbody tr")).to_contain_text(re.compile("Approve 1 ×.*1 completed.*paid"), timeout=PATIENCE_MS)
         oldest, newest = asking.executions(path="demo/approve", order="oldest")["executions"]
         assert (oldest["status"], newest["execution_id"]) == ("completed", waits)

@@ -67,7 +67,7 @@ def test_pages_need_little_script() -> None:
     size = {n: len(gzip.compress(served()[n].body, 6)) for n in modules - {EDITOR}}
     first = loaded("main.js")
     assert sum(size[n] for n in first) < MAX_FIRST
-    for opener, page in openers:  # of a tab, with the page that it is a part of
+    for opener, page in openers:  # a tab, with the page that contains it
         assert sum(size[n] for n in loaded(page) | loaded(opener) | first) < MAX_OPENED, page
     assert sum(size.values()) < MAX_SCRIPT, sorted(size.items(), key=lambda each: -each[1])
 

@@ -22,7 +22,7 @@ def test_a_step_explains_why_it_ran_with_the_values_of_guards(page: Watched, loo
     assert barriers(page.page) == []
     why.get_by_role("button", name="start").first.click()
     expect(page.page.locator(".inspector h2")).to_have_text("start")
-    expect(why).to_contain_text("not looked at, as one before it fired")
+    expect(why).to_contain_text("not evaluated, because one before it fired")
 
 
 @pytest.mark.nightly
@@ -75,7 +75,7 @@ def test_decisions_are_listed_explained_and_taken_again(page: Watched, looked_at
     page.open(f"executions/{looked_at.items}/decisions", ".virtual .line")
     rows = page.page.get_by_role("list", name="Decisions").get_by_role("listitem")
     expect(rows.first).to_contain_text("→ check")
-    page.page.get_by_role("button", name="Take them again").click()
+    page.page.get_by_role("button", name="Decide again").click()
     expect(page.page.locator(".toolbar [role=status]")).to_have_text(re.compile(r"^\d+ commits decided again: no difference$"))
     assert barriers(page.page) == []
     rows.first.get_by_title("Why").click()

@@ -185,7 +185,7 @@ def test_five_hundred_wait_for_five_places_in_order_and_none_of_them_asks(
     (row,) = [line for line in asked.stdout.splitlines() if line.startswith(ids[11])]
     assert "waits, 12th" in row
     idle_s, functions = 130, Functions(stack)
-    time.sleep(30)  # what their starts have caused is over
+    time.sleep(30)  # the effects of their starts are over
     before = functions.take()
     time.sleep(idle_s)
     during = functions.take()

@@ -45,7 +45,7 @@ def test_twenty_workers_killed_at_random_lose_nothing_and_double_nothing(stack: 
         until = time.monotonic() + 1500
         while kills < 20:
             seen = len(book.calls()) + choose.randrange(3, 18)
-            while len(book.calls()) < seen:  # whoever is killed next is at work
+            while len(book.calls()) < seen:  # the next victim is at work
                 assert api.summary(execution_id)["status"] not in ENDED, f"it ended after {kills} kills"
                 assert time.monotonic() < until, f"it stands still after {kills} kills"
                 time.sleep(0.2)

@@ -45,7 +45,7 @@ def _measure(template: str) -> dict[str, Any]:
         ended = "value"
     except TemplateError as error:
         ended = error.kind
-    except Exception as error:  # what is no error of a template is a bug
+    except Exception as error:  # a bug: not an error of a template
         ended = f"exit by {type(error).__name__}: {error}"[:200]
     return {"ended": ended, "seconds": time.thread_time() - started, "megabytes": (_memory("VmHWM") - before) / 1024}
 

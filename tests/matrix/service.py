@@ -36,7 +36,7 @@ class Service(Handler):
             asked = json.loads(said or "{}")
             body = {"jsonrpc": "2.0", "id": asked.get("id"), **_tool(asked)}
         text = b"{" if head == "broken" else json.dumps(body).encode()
-        with suppress(BrokenPipeError, ConnectionResetError):  # who asked has gone
+        with suppress(BrokenPipeError, ConnectionResetError):  # the client has gone
             self.say(int(tail.partition("/")[0]) if head == "status" else 200, text, Content_Type="application/json")
 
     do_GET = do_POST = do_PUT = answer

@@ -114,7 +114,7 @@ def keys_are_those_of_visits(world: World, execution_id: str) -> None:
         for event in (e for commit in commits for e in commit.events if e.name == "TaskProcessed" and "visit" in e.data):
             known = visits.setdefault((event.data["task"], tuple(event.data.get("path") or ())), {})
             visit, key = event.data["visit"], event.data["run"]
-            newest = max(known, default=visit - 1)  # what a redrive keeps was visited in another stream
+            newest = max(known, default=visit - 1)  # visits that a redrive keeps are in another stream
             assert visit in (newest, newest + 1), f"visit {visit} of {event.data['task']} follows visit {newest} in {stream}"
             assert known.setdefault(visit, key) == key, f"visit {visit} of {event.data['task']} has two keys in {stream}"
         keys = [key for known in visits.values() for key in known.values()]

@@ -298,7 +298,7 @@ class LimitedWorld:
 
         self.functions["sweeper"].invoke(work, lambda: None)
 
-    # --- what has ended -------------------------------------------------------------------------------------------------
+    # --- ended executions -----------------------------------------------------------------------------------------------
 
     def _settle(self, execution_id: str) -> None:
         """Check and drop an execution if it has ended and its last message has arrived."""

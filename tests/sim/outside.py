@@ -73,7 +73,7 @@ class CraneTool:
         try:
             self.crane.lift(name, call.inputs["seconds"])
         except Unavailable:
-            return Outcome.outside(call.outside.kept, self.look_in_s)  # whether it has begun is not known
+            return Outcome.outside(call.outside.kept, self.look_in_s)  # it may have begun
         if name in self.crane.lowered:
             return Outcome.failed("cancelled", "somebody has lowered it", retryable=False)
         if self.crane.lifted[name] > self.crane.clock.time:

@@ -201,7 +201,7 @@ def world(folder: Path, kills: int, turns: float = TURNS) -> Iterator[World]:
         def do_POST(self) -> None:
             made.paid.append((self.headers["Idempotency-Key"], json.loads(self.told())))
             made.killer.request()
-            with suppress(BrokenPipeError, ConnectionResetError):  # who asked has been killed
+            with suppress(BrokenPipeError, ConnectionResetError):  # the client has been killed
                 self.say(201, b'{"paid": 20}', Content_Type="application/json")
 
     with ExitStack() as stack:

@@ -44,7 +44,7 @@ def test_an_answer_before_the_suspension_is_kept_and_found() -> None:
     def answer_at_once(call: ToolCall) -> Outcome:
         if call.task == "send":
             token = str(call.inputs["url"]).removeprefix("http://mail/")
-            with pytest.raises(Unfit):  # what the playbook says plainly is checked even before it asks
+            with pytest.raises(Unfit):  # constants of the playbook are checked even before it asks
                 callbacks.answer(world.controls[0], token, {"ok": "maybe"})
             replies.append(callbacks.heartbeat(world.controls[0], token).became)
             replies.append(callbacks.answer(world.controls[0], token, {"ok": True}).became)

@@ -143,7 +143,7 @@ def test_commands_in_a_deep_queue_are_not_considered_lost() -> None:
         ended(world, execution_id)
 
 
-# --- what has gone wrong for others ------------------------------------------------------------------------------------------
+# --- failures of others ------------------------------------------------------------------------------------------------------
 
 ONCE = (
     HEAD

@@ -216,7 +216,7 @@ def test_during_a_rollout_old_code_leaves_commits_of_new_code_alone(seed: int) -
         ended(world, execution_id)
 
 
-# --- what a dead letter of a command marks stuck --------------------------------------------------------------------------------
+# --- commands' dead letters that mark executions stuck --------------------------------------------------------------------------
 
 
 def dead_command(world: World, execution_id: str) -> DeadLetter:

@@ -98,7 +98,7 @@ def test_pipelines(local: LocalWiring, tasks: tuple[GenTask, ...], faults: Fault
 def test_loops(local: LocalWiring, loop: GenLoop, faults: Faults) -> None:
     source = quick(generated.playbook([loop.step()]))
     here, there = locally(local, source, loop.tool), simulated(source, loop.tool, faults)
-    if loop.fails:  # which of the failing iterations is met first, and how many ran by then, is left open
+    if loop.fails:  # the first failing iteration, and the number that ran before it, are undefined
         assert (here["status"], there["status"]) == ("failed", "failed")
         return
     assert here == there
@@ -112,7 +112,7 @@ def test_nets(local: LocalWiring, net: tuple[GenStep, ...], faults: Faults) -> N
     for told in (here, there):
         del told["result"]  # that of the step that ended last
         for step in told["steps"].values():
-            del step["result"]  # of joins `any`, that of whoever came first
+            del step["result"]  # the result of a join `any` is that of the first branch
     assert here == there
 
 

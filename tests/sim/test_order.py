@@ -53,7 +53,7 @@ def told(world: World) -> str:
     text = json.dumps(rows, ensure_ascii=False)
     known: dict[str, str] = {}
     text = DERIVED.sub(lambda m: known.setdefault(m[0], f"<{len(known)}>"), text)
-    return re.sub(r"sha256:[0-9a-f]{64}", "<digest>", text)  # of manifests, which name runs
+    return re.sub(r"sha256:[0-9a-f]{64}", "<digest>", text)  # digests of manifests, which name runs
 
 
 def played(scenario: Scenario, key: str) -> World:

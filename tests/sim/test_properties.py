@@ -56,7 +56,7 @@ def test_a_loop_runs_each_iteration_once_in_order_within_its_window(loop: GenLoo
         assert state.status == "completed", state.failure
         assert result(world, state) == loop.results()
         counts = state.steps["start"].loop
-        each = loop.inner or 1  # of the innermost loop; nothing fails where loops nest
+        each = loop.inner or 1  # elements of the innermost loop; nothing fails in nested loops
         assert counts == {
             "total": loop.items * each,
             "succeeded": (loop.items - len(loop.failed)) * each,

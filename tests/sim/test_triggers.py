@@ -181,7 +181,7 @@ def test_executions_that_must_not_overlap_never_do_despite_crashes() -> None:
                 assert after[2] >= before[3], (seed, overlap, found)
 
 
-# --- what goes wrong stays with its trigger -------------------------------------------------------------------------------
+# --- failures stay with their trigger -------------------------------------------------------------------------------------
 
 
 def test_a_playbook_that_does_not_read_any_more_is_refused_and_the_others_fire() -> None:

@@ -143,7 +143,7 @@ class World:
 
         return sim_worker(self)
 
-    # --- what happens ---------------------------------------------------------------------------------------------------
+    # --- events ---------------------------------------------------------------------------------------------------------
 
     def _streamed(self, commit: Commit) -> None:
         if not self.stream_on or self.faults.hits("lost record", self.faults.lose_record):

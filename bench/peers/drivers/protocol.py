@@ -34,6 +34,6 @@ def serve(about: Mapping[str, str], cases: Mapping[str, Callable[[Ask], float]])
         ask = json.loads(line)
         try:
             answer: dict[str, object] = {"seconds": cases[ask["case"]](ask)}
-        except Exception as error:  # of a peer: whatever it is, it is told, and the next case is tried
+        except Exception as error:  # an error of a peer, whatever it is: report it, and try the next case
             answer = {"error": f"{type(error).__name__}: {error}"[:500]}
         print(json.dumps(answer), file=out)

@@ -27,7 +27,7 @@ def backfill(
     ],
     end: Annotated[str, typer.Option("--to", help="End of the period (exclusive)", metavar="INSTANT")],
     trigger: Annotated[str | None, typer.Option(help="The schedule, if the playbook has several", metavar="NAME")] = None,
-    parallel: Annotated[int, typer.Option(help="How many run at a time", metavar="N")] = 1,
+    parallel: Annotated[int, typer.Option(help="Maximum number of executions at a time", metavar="N")] = 1,
     again: Annotated[
         str | None, typer.Option(help="Run the same occurrences again, as another backfill with this name", metavar="WORD")
     ] = None,

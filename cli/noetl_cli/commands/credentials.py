@@ -44,7 +44,7 @@ def put(
     data: Annotated[
         str, typer.Option(help="Fields of the credential: JSON, or @file, or - for standard input", metavar="JSON|@file|-")
     ],
-    type: Annotated[str | None, typer.Option(help="postgres, http, ...")] = None,
+    type: Annotated[str | None, typer.Option(help="Type of the credential: postgres, http, ...")] = None,
     description: str | None = None,
     paths: Annotated[
         list[str] | None,

@@ -60,7 +60,7 @@ def logs(
     failed: Failed = False,
     tail: Tail = None,
     since: Since = None,
-    full: Annotated[bool, typer.Option("--full", help="Everything that was kept, not only the end")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Print all output that was kept, not only its end")] = False,
     on: On = None,
     store: Store = None,
     output_: Output = "text",

@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 
 @app.command("ls")
 def list_executions(
-    status: Annotated[str | None, typer.Option(help="Of this status, such as failed, waiting or retrying")] = None,
+    status: Annotated[str | None, typer.Option(help="Only with this status, such as failed, waiting or retrying")] = None,
     path: str | None = None,
-    since: Annotated[str | None, typer.Option(help="Started at or after this instant", metavar="INSTANT")] = None,
-    until: Annotated[str | None, typer.Option(help="Started at or before this instant", metavar="INSTANT")] = None,
+    since: Annotated[str | None, typer.Option(help="Only started at or after this instant", metavar="INSTANT")] = None,
+    until: Annotated[str | None, typer.Option(help="Only started at or before this instant", metavar="INSTANT")] = None,
     find: Annotated[
-        str | None, typer.Option(help="With this text in the id, path, error, labels or search attributes", metavar="TEXT")
+        str | None, typer.Option(help="Only with this text in the id, path, error, labels or search attributes", metavar="TEXT")
     ] = None,
     limit: int = 50,
     where_: Annotated[
         list[str] | None,
-        typer.Option("--where", help="With this search attribute; repeatable: give the rarest first", metavar="NAME=VALUE"),
+        typer.Option("--where", help="Only with this search attribute; repeatable: give the rarest first", metavar="NAME=VALUE"),
     ] = None,
     label: Annotated[
-        list[str] | None, typer.Option(help="With this label, with any value or this one; repeatable", metavar="KEY[=VALUE]")
+        list[str] | None, typer.Option(help="Only with this label, with any value or this one; repeatable", metavar="KEY[=VALUE]")
     ] = None,
     on: On = None,
     store: Store = None,
@@ -97,7 +97,7 @@ def show(
         raise Exit(USAGE, "--failed shows the failed iterations of a step: write noetl show ID STEP --failed")
     with execution(id, on, store) as (where, id):
         if step is not None:
-            from noetl_cli.display.step import show_step  # 2 ms: needed only to look at a step
+            from noetl_cli.display.step import show_step  # 2 ms: needed only to show a step
 
             show_step(where, id, step, failed=failed, how=output_)
             return

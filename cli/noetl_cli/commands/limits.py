@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @app.command()
 def limits(
-    key: Annotated[str | None, typer.Argument(help="Show only this limit: who holds its places, and who waits")] = None,
+    key: Annotated[str | None, typer.Argument(help="Show only this limit, with its holders and waiters")] = None,
     on: On = None,
     store: Store = None,
     output_: Output = "text",

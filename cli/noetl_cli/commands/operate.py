@@ -43,7 +43,7 @@ def resume(id: Id, on: On = None, store: Store = None, output_: Output = "text")
 def cancel(
     id: Id,
     reason: str = "",
-    compensate: Annotated[bool, typer.Option("--compensate", help="Then undo finished steps by their `compensate`")] = False,
+    compensate: Annotated[bool, typer.Option("--compensate", help="Then run the `compensate` tasks of finished steps")] = False,
     on: On = None,
     store: Store = None,
     output_: Output = "text",
@@ -66,7 +66,7 @@ def _operated(id: str, status: str, how: str) -> None:
 def redrive(
     id: Id,
     begin: Annotated[
-        str | None, typer.Option("--from", help="Where to begin (default: where it failed)", metavar="STEP[/TASK][@N]")
+        str | None, typer.Option("--from", help="The place to begin (default: the failure)", metavar="STEP[/TASK][@N]")
     ] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="A key of ctx to set; repeatable", metavar="ctx.A=VALUE")

@@ -132,7 +132,7 @@ def _tell(found: dict[str, Any], playbook: Path | None) -> None:
         for line in differing(difference["changes"]):
             print(f"  {line}")
     for lacking in found["missing"]:
-        print(f"commit {lacking['seq']} cannot be decided again ({lacking['event_id']}): what it read is gone")
+        print(f"commit {lacking['seq']} cannot be decided again ({lacking['event_id']}): values that it read are gone")
         for reason in lacking["reasons"]:
             print(f"  {reason}")
     count = len(found["differences"])

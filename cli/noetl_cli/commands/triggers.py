@@ -28,7 +28,7 @@ PATTERN_SHOWN = 80
 
 Path = Annotated[str, typer.Argument(metavar="PATH", help="Path of the playbook")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the trigger")]
-RefusedId = Annotated[str, typer.Argument(metavar="ID", help="As shown by `noetl triggers refused`")]
+RefusedId = Annotated[str, typer.Argument(metavar="ID", help="Id of a refused start, listed by `noetl triggers refused`")]
 
 
 @triggers.command("ls")
@@ -90,7 +90,7 @@ def disable(path: Path, name: Name, on: On = None, store: Store = None, output_:
 def fire(
     path: Path,
     name: Name,
-    at: Annotated[str | None, typer.Option(help="One of its occurrences, such as 2026-11-22T02:00Z (default: now)")] = None,
+    at: Annotated[str | None, typer.Option(help="Occurrence to fire, such as 2026-11-22T02:00Z (default: now)")] = None,
     event: Annotated[
         str | None, typer.Option(help="The event for an event, queue or webhook trigger", metavar="JSON|@FILE")
     ] = None,

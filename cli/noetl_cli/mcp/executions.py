@@ -113,7 +113,7 @@ class Executions:
             api = self._api(call)
             api.answer_wait(execution_id, wait_id, data=call.arguments["data"])
             root = _root(api, execution_id)["execution_id"]
-            self._callers.carry(root)  # it carries out what it calls, too
+            self._callers.carry(root)  # it also runs the executions that it calls
             return root
 
         return await self._follow(call, await _off_loop(answer), self._wait_s, answered=wait_id)

@@ -52,7 +52,7 @@ def search(query: str) -> list[dict[str, Any]]:
 
 def read(page: str, section: str | None = None, offset: int = 0) -> dict[str, Any]:
     """Return a page, or one of its sections. Raises `Exit(2)`."""
-    page = page.removeprefix("docs/").partition("#")[0]  # as diagnostics and the schema name it
+    page = page.removeprefix("docs/").partition("#")[0]  # the form used by diagnostics and the schema
     if page not in _pages():  # a name is never used as a path
         hint = suggest(page[:100], _pages())
         raise Exit(USAGE, f"the manual has no page {page[:100]}" + (f" ({hint})" if hint else ""))

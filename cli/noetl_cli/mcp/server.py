@@ -61,7 +61,7 @@ def server(tools: Tools, instructions: str) -> Server[Any]:
         "noetl",
         version=__version__,
         instructions=instructions,
-        get_tool_input_schema=lambda name: None,  # asked before the caller is known: no header repeats an argument
+        get_tool_input_schema=lambda name: None,  # called before the caller is known: no header repeats an argument
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )

@@ -1,4 +1,4 @@
-// The frame around all pages, and which page an address is.
+// The frame around all pages, and the choice of the page for an address.
 import { html, useEffect, useState } from "./vendor/preact.js";
 import { access, get } from "./core/api.js";
 import { bindings, enable, enabled, startKeys, useKeys } from "./core/keys.js";
@@ -33,7 +33,7 @@ export function Shell() {
   useEffect(startKeys, []);
   useKeys([
     { keys: "Ctrl+K", what: "Find anything", run: async () => setPalette({ View: (await import("./components/palette.js")).Palette }) },
-    { keys: "?", what: "Show what keys do", run: () => setHelp(true) },
+    { keys: "?", what: "Show all keys", run: () => setHelp(true) },
     ...PLACES.map(([name, [words]]) => ({ keys: `g ${name[0]}`, what: `Go to ${words.toLowerCase()}`, run: () => go([name]) })),
     { keys: "/", what: "Search", run: () => document.querySelector("main input[type=search]")?.focus() },
   ]);
@@ -64,7 +64,7 @@ function Page({ parts }) {
   }, [key]);
   useEffect(() => {
     reveal(".rail [aria-current]");
-    if (document.activeElement === document.body && begun) document.getElementById("main").focus(); // what had it is gone
+    if (document.activeElement === document.body && begun) document.getElementById("main").focus(); // the element that had the focus is gone
     begun = true;
   }, [found.key, parts[1]]);
   if (!load) return html`<div class="page"><h1>There is no such page</h1><a href=${href(["executions"])}>Executions</a></div>`;
@@ -101,6 +101,6 @@ function Help({ onClose }) {
   return html`<${Dialog} title="Keys" onClose=${onClose}>
     <table><thead><tr><th scope="col">Key</th><th scope="col">Does</th></tr></thead>
       <tbody>${bindings.value.map((b) => html`<tr><td class="nowrap">${b.keys.split(" ").map((k) => html`<kbd>${k}</kbd> `)}</td><td>${b.what}</td></tr>`)}</tbody></table>
-    <label class="field inline"><input type="checkbox" checked=${enabled.value} onChange=${(e) => enable(e.currentTarget.checked)} />Single keys do something</label>
+    <label class="field inline"><input type="checkbox" checked=${enabled.value} onChange=${(e) => enable(e.currentTarget.checked)} />Enable single keys</label>
   <//>`;
 }

@@ -1,4 +1,4 @@
-// Starts `noetl lsp` and connects the editor to it. All that it knows of playbooks comes from there.
+// Starts `noetl lsp` and connects the editor to it. The server has all knowledge of playbooks.
 const fs = require("node:fs");
 const path = require("node:path");
 const vscode = require("vscode");
@@ -36,7 +36,7 @@ async function start() {
   try {
     await client.start();
   } catch (error) {
-    // Not awaited: until somebody answers, the extension would not be active, and its command and settings would do nothing.
+    // Not awaited: the extension, its command and its settings would be inactive until somebody answers.
     complain(`${run} lsp does not start: ${reason(error)}. Install it with ${INSTALL}, or name it in the settings.`);
   }
 }

@@ -174,7 +174,7 @@ def _outcomes(done: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     return found
 
 
-# --- what the engine does of itself -------------------------------------------------------------------------------------------
+# --- the engine's own operations ----------------------------------------------------------------------------------------------
 
 
 def timer(scene: Scene, control: Control) -> Evidence:

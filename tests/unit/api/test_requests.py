@@ -37,7 +37,7 @@ def test_wrong_arguments_are_errors_as_of_any_function(args: tuple[str, ...], na
 
 def test_fields_behind_the_mark_are_passed_by_name_only() -> None:
     with pytest.raises(TypeError, match="0 positional"):
-        ListExecutions("completed")  # type: ignore[call-arg]  # what is tested
+        ListExecutions("completed")  # type: ignore[call-arg]  # the tested mistake
 
 
 def test_methods_have_the_arguments_of_their_requests() -> None:

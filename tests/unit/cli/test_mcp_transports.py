@@ -209,7 +209,7 @@ def test_over_http_the_api_gets_the_tokens_of_callers_and_never_the_servers_own(
             assert not over_http.admits(nobody)
             with pytest.raises(Exit, match="no token"):
                 over_http.api(nobody)
-        StackCallers(url_of(stack), http=False).api(None).playbooks()  # who starts the process has its environment
+        StackCallers(url_of(stack), http=False).api(None).playbooks()  # the starter of the process provides its environment
         assert asked[2:] == ["Bearer of-the-server"]
 
 

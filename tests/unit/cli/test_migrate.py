@@ -77,7 +77,7 @@ def test_a_file_that_cannot_be_rewritten_exits_2_and_stops_no_other(noetl: Run, 
     done = noetl("migrate", "--in-place", "wrong.yaml", "old.yaml")
     assert done.returncode == 2
     assert done.stderr.splitlines() == [
-        'wrong.yaml:6:5 E127 "type" of a step is a form of neither dialect: kind of the tool says what runs (write this by hand)',
+        'wrong.yaml:6:5 E127 "type" of a step is a form of neither dialect: kind of the tool says what runs (rewrite this manually)',
         "not rewritten: wrong.yaml",
     ]
     assert ((tmp_path / "wrong.yaml").read_text(), (tmp_path / "old.yaml").read_text()) == (WRONG, NEW)

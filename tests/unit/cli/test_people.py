@@ -78,7 +78,7 @@ def test_a_narrow_terminal_shows_records_with_whole_ids(
 
 FORMLESS = {
     "up", "down", "serve", "console", "completion", "schema", "migrate", "new", "fmt", "record", "dev", "lsp", "mcp",  # they print no data, or a file
-    "get", "report", "graph",  # what they give is a file of a form of its own
+    "get", "report", "graph",  # they write files in formats of their own
 }  # fmt: skip
 
 

@@ -225,7 +225,7 @@ class TestRecord:
         (files / "flow.yaml").write_text(self.WORLD)
         (files / "flow.test.yaml").unlink(missing_ok=True)
         with serving(HTTPServer(("127.0.0.1", 0), Orders)) as server:
-            server.status = status  # type: ignore[attr-defined]  # of `Orders`
+            server.status = status  # type: ignore[attr-defined]  # defined by `Orders`
             noetl("run", "flow.yaml", "--set", f"url={url_of(server)}")
         done = noetl("record", "@last", *arguments)
         assert done.returncode == 0, done.stderr

@@ -244,7 +244,7 @@ def test_a_child_that_failed_behind_a_loop_has_the_cause(dense: LocalWiring) -> 
 def test_an_explanation_states_which_parts_of_the_log_are_unread(dense: LocalWiring) -> None:
     """If the read limit is too small for the way back, the explanation states the known decisions and the unread parts."""
     execution_id = started(dense, source(CASES["one loop behind another"]))
-    few = replace(SMALL, evaluated=0, read=30)  # of some 65, by how iterations were grouped
+    few = replace(SMALL, evaluated=0, read=30)  # some 65, depending on the grouping of iterations
     found = why.why(dense.control, execution_id, "end", limits=few)
     assert found["partial"]["read"] <= 30
     texts = [fact["text"] for fact in found["facts"]]

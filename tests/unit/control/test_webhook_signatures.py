@@ -114,7 +114,7 @@ def test_every_form_of_the_language_is_known_here() -> None:
     assert {*FORMS, "hmac"} == {*SHOWN, "hmac"} == set(WORDS)
 
 
-# --- what came ----------------------------------------------------------------------------------------------------------
+# --- received bodies ----------------------------------------------------------------------------------------------------
 
 GITHUB, SLACK, STRIPE = (asdict(Webhook(form, f"hooks/{form}")) for form in FORMS_OF_SENDERS)
 

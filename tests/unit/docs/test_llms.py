@@ -18,7 +18,7 @@ DOCS = Path(__file__).parents[3] / "docs"
 def page(name: str, title: str, markdown: str) -> Page:
     made = Page.__new__(Page)
     made.title, made.markdown = title, markdown
-    made.file = SimpleNamespace(src_uri=name, name="", abs_src_path=str(DOCS / name))  # type: ignore[assignment]  # what the hook reads of it
+    made.file = SimpleNamespace(src_uri=name, name="", abs_src_path=str(DOCS / name))  # type: ignore[assignment]  # the attributes that the hook reads
     return made
 
 

@@ -1,4 +1,4 @@
-"""Rules of prose: each finds its example, names the line and the remedy, and leaves good sentences alone."""
+"""Rules of prose: each finds its example, names the line and the remedy, and accepts good sentences."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_the_name_of_a_test_does_not_begin_with_a_clause(clause: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["x = 1  # What it is", 'x = f("What is it?")', 'def f() -> str:\n    return "When"', 'x: str = """\nWhat"""']
+    "text", ["x = '# What it is'", 'x = f("What is it?")', 'def f() -> str:\n    return "When"', 'x: str = """\nWhat"""']
 )
 def test_other_texts_may_begin_with_a_clause(text: str) -> None:
     assert code(text) == []
@@ -89,6 +89,131 @@ def test_a_word_is_not_found_in_code_nor_where_it_is_right() -> None:
         page("Use `for ever`.\n\n```\nanew\n```\n\n<!-- anew -->\n\n~~~yaml\nwhoever: 1\n~~~\n\nSo many died that it stopped.\n")
         == []
     )
+
+
+@pytest.mark.parametrize("first", ["What", "what", "whether", "Of", "which", "whoever"])
+@pytest.mark.parametrize(
+    "comment", ["    # {} runs", "    x = 1  # {} runs", "    # --- {} runs ---", "    x = 1  # type: ignore[misc]  # {} runs"]
+)
+def test_a_comment_does_not_begin_with_a_clause(first: str, comment: str) -> None:
+    assert code(f"def f() -> None:\n{comment.format('the task')}\n    pass\n") == []
+    found = code(f"def f() -> None:\n{comment.format(first)}\n    pass\n")
+    assert found[0].line == 2 and found[0].rule == ("word" if first == "whoever" else "first-word")
+    assert f"'{first}'" in found[0].message
+
+
+def test_a_comment_of_several_lines_has_one_first_word() -> None:
+    assert code("# The run ends\n# when its task ends.\nx = 1  # the run\n") == []
+    (found,) = code("x = 1  # the run\n# when its task ends\n")
+    assert (found.line, found.rule) == (2, "first-word")
+
+
+@pytest.mark.parametrize(
+    ("comment", "line", "rule"),
+    [("# The run\n# begins anew.", 2, "word"), ("# It is the\n# the run.", 1, "twice"), ("x = 1  # by by", 1, "twice")],
+)
+def test_words_of_comments_are_checked(comment: str, line: int, rule: str) -> None:
+    (found,) = code(f"{comment}\n")
+    assert (found.line, found.rule) == (line, rule)
+    assert code("x = 1  # `anew`\nanew = '# anew'\n") == []
+
+
+@pytest.mark.parametrize(
+    "text", ['raise E("it begins anew")', 'raise E(f"{name} begins anew")', 'x = (\n    "a"\n    " begins anew")']
+)
+def test_words_of_messages_are_checked(text: str) -> None:
+    (found,) = prose.check_code(f"\n{text}\n", messages=True)
+    assert found.rule == "word" and "again" in found.message and found.line in {2, 3}
+    assert code(text) == []
+    assert list(prose.check_code("anew = x['anew']\n", messages=True)) == []
+
+
+def test_a_help_text_does_not_begin_with_a_clause() -> None:
+    assert list(prose.check_code('x = Option(help="Number of runs")', messages=True)) == []
+    (found,) = prose.check_code('import a\n\nx = Option(help="How many runs")', messages=True)
+    assert (found.line, found.rule) == (3, "first-word") and "help text" in found.message
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("// What runs.", "first-word"),
+        ("/** Whether it runs. */", "first-word"),
+        ("/* Of a page. */", "first-word"),
+        ("let a = 1; // how it runs", "first-word"),
+        ("// The run\n// begins anew.", "word"),
+        ("/** The run\n * the run\n * the the run. */", "twice"),
+        ("const text = `It waits for ever`;", "word"),
+    ],
+)
+def test_scripts_and_style_sheets_are_checked(text: str, rule: str) -> None:
+    (found,) = prose.check_script(f"let b;\n\n{text}\n")
+    assert found.rule == rule
+    assert found.line == 3 + (text.count("\n") if rule != "first-word" else 0)
+
+
+def test_a_good_script_passes() -> None:
+    text = "// The run\n// which ends.\nconst a = 'https://what.example'; // runs\n/** Return it. */\nconst what = () => b; /* c */\n"
+    assert list(prose.check_script(text)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("# What runs", "first-word"),
+        ("a: 1 # of a run", "first-word"),
+        ("# --- how it runs ---", "first-word"),
+        ("a:\n  # by hand\n", "word"),
+        ("Description: Whether it runs", "first-word"),
+        ("Description: >-\n  Who runs it", "first-word"),
+        ("{ description: 'Where it is' }", "first-word"),
+        ("Description: Runs it anew", "word"),
+    ],
+)
+def test_settings_are_checked(text: str, rule: str) -> None:
+    (found,) = prose.check_settings(f"b: 1\n{text}\n")
+    assert found.rule == rule
+    assert found.line == (3 if "by hand" in text else 2)
+
+
+def test_good_settings_pass() -> None:
+    text = (
+        "#!/bin/sh\n# The run\n# which ends\nurl: https://example.org/#what\nDescription: Seconds of a run # the most\nwhat: 1\n"
+    )
+    assert list(prose.check_settings(text)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("template.yaml", "# What"),
+        ("pyproject.toml", "# What"),
+        ("Makefile", "# What"),
+        (".github/workflows/test.yml", "# What"),
+        ("docs/.nav.yml", "# What"),
+        ("actions/a/action.yml", "# What"),
+        ("plugins/a/pyproject.toml", "# What"),
+        ("examples/a/playbook.yaml", "# What"),
+        ("examples/a/data.py", '"""What"""'),
+        ("console/noetl_console/static/pages/a.js", "// What"),
+        ("console/noetl_console/static/css/a.css", "/* What */"),
+        ("cli/a.py", 'x = "it is anew"'),
+    ],
+)
+def test_each_kind_of_file_is_found(tmp_path: Path, name: str, text: str) -> None:
+    for page_name in ("README.md", "CONTRIBUTING.md"):
+        (tmp_path / page_name).write_text("It is well.\n")
+    for path in (
+        tmp_path / name,
+        *(tmp_path / other for other in ("console/noetl_console/static/vendor/a", "tests/a", "docs/a")),
+    ):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / "console/noetl_console/static/vendor/a.js").write_text("// What\n")
+    (tmp_path / "tests/a.py").write_text('x = "it is anew"\n')
+    assert list(prose.check(tmp_path)) == []
+    (tmp_path / name).write_text(f"{text}\n")
+    (found,) = prose.check(tmp_path)
+    assert found.startswith(f"{name}:1: ")
 
 
 def test_a_word_twice_is_found() -> None:

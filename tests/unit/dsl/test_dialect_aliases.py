@@ -305,7 +305,7 @@ def test_the_value_of_a_reference_is_read_by_its_own_fields(read: str, kept: Any
     assert ran(flow(first, load, last))["result"] == [3, kept]
 
 
-# --- what templates read ------------------------------------------------------------------------------------------------
+# --- reads of templates -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -407,7 +407,7 @@ def test_the_result_of_an_earlier_run_keeps_its_name_beside_the_outcome() -> Non
     assert ran(flow(f"step: a\ntool: {task}"))["ctx"] == {"k": 2}
 
 
-# --- what programs read -------------------------------------------------------------------------------------------------
+# --- reads of programs --------------------------------------------------------------------------------------------------
 
 SQL = "tool: {kind: duckdb, commands: [SELECT 1 AS n, SELECT 2 AS n]}"
 LOOP = "loop: {in: [1, 2], iterator: i}\ntool: {kind: noop, result: '{{ iter.i }}'}"

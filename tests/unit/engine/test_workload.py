@@ -245,7 +245,7 @@ def test_properties_of_the_schema_are_known_keys_and_their_types_are_unchecked()
     assert [path for path, _, _ in unknown(of, {"more": {"b": 1}, "source": 1})] == [("source",)]
 
 
-# --- what is meant to cost much ------------------------------------------------------------------------------------------------
+# --- expensive workloads -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.nightly

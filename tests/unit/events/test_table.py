@@ -111,7 +111,7 @@ def test_each_envelope_has_the_payloads_of_its_event() -> None:
 def test_each_control_event_has_an_effect_on_the_state(name: str) -> None:
     """Without one the execution that has it stops for good: `engine.fold.control_stream` refuses what it does not know."""
     event: Any = Event(name, 0, {})
-    with suppress(LookupError, StopIteration):  # of a function that misses the keys of the payload
+    with suppress(LookupError, StopIteration):  # raised by a function that misses keys of the payload
         try:
             fold(State("1"), event, 0)
         except UnknownEvent:

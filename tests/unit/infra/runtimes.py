@@ -35,5 +35,5 @@ def lambda_runtime(monkeypatch: pytest.MonkeyPatch, *patched: str) -> Iterator[A
         process.wait()
         for pipe in (process.stdin, process.stdout, process.stderr):
             if pipe is not None:
-                with suppress(BrokenPipeError):  # of a killed process, with input that it had not read
+                with suppress(BrokenPipeError):  # a killed process has not read its input
                     pipe.close()

@@ -95,7 +95,7 @@ def test_the_architectures_and_runtimes_of_samconfig_are_the_templates() -> None
 
 
 @pytest.mark.one_in(3)
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of what samcli calls
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # raised by calls of samcli
 @pytest.mark.parametrize("function", ["AdmitFunction", "WorkerFunction", "PythonWorkerFunction"])
 def test_sam_local_finds_the_layer_of_every_function(monkeypatch: pytest.MonkeyPatch, function: str) -> None:
     """Its own resolver knows less than CloudFormation's: what it cannot decide it takes for a layer's name."""

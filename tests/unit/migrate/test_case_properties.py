@@ -74,7 +74,7 @@ def steps(draw: st.DrawFn) -> dict[str, Any]:
         step["case"].insert(draw(st.integers(0, len(step["case"]))), {"when": f"{{{{ {RETRY} }}}}", "then": rule})
     if draw(st.booleans()):
         step["next"] = "three"
-    if any("fail" in e["then"] for e in step["case"]):  # what goes on after a failure is another story
+    if any("fail" in e["then"] for e in step["case"]):  # steps after a failure are tested elsewhere
         for entry in step["case"]:
             entry["then"].pop("next", None)
     return step
@@ -116,7 +116,7 @@ class Legacy:
                     if self.targets:
                         break
         except Skipped:
-            self.result = None  # of what it had; step.exit comes all the same
+            self.result = None  # its result is lost; step.exit comes all the same
         except Failed:
             return "failed"
         try:

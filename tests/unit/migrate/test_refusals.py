@@ -7,7 +7,7 @@ import pytest
 from noetl_migrate import migrate
 from tests.unit.migrate.legacy import HEAD
 
-HAND = "write this by hand"
+HAND = "rewrite this manually"
 END = "  - { step: end }\n"
 
 
@@ -76,7 +76,7 @@ REFUSED: list[tuple[str, str, str]] = [
     ("an unknown key of an entry", case("{ " + CALL + ", then: {}, §els: {} }"), "it has when and then"),
     ("no event", case("{ §when: '{{ ctx.a }}', then: { set: { a: 1 } } }"), "the dialect has step.enter, call.done, call.error, step.exit"),
     ("an unknown event", case("{ §when: \"{{ event.name == 'call.doen' }}\", then: {} }"), 'did you mean "call.done"?'),
-    ("more of the event than its name", case("{ §when: '{{ event.payload.x }}', then: {} }"), "response and error hold what came back"),
+    ("more of the event than its name", case("{ §when: '{{ event.payload.x }}', then: {} }"), "response and error hold the outcome of the call"),
     ("a condition that is text", case("{ §when: 'call.done', then: {} }"), HAND),
     ("an unknown action", case("{ " + CALL + ", then: { §colect: {} } }"), 'did you mean "collect"?'),
     ("then that is a number", case("{ " + CALL + ", §then: 5 }"), HAND),

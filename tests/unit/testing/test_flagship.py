@@ -23,7 +23,7 @@ from tests.commands import in_process
 FLIGHTS = Path(__file__).parents[3] / "examples/flights/playbook.yaml"
 RUNS, DIFFERING = 200, 10
 GUARD = "event.name == 'step.done' and ctx.matches_source"
-MISTAKES = {  # what is written, the mistake, and the step that is run again
+MISTAKES = {  # text -> the mistake instead of it, and the step that is run again
     "a column": ("GROUP BY origin, dest", "GROUP BY orign, dest", "analyse"),
     "a key": ("{totals['flights']:,}", "{totals['flihgts']:,}", "report"),
     "a comparison": (".totals.distinct_flights }}", ".totals.flights + 1 }}", "validate"),

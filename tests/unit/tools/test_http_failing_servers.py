@@ -24,7 +24,7 @@ def test_a_body_does_not_follow_a_redirect_to_another_origin(http: Http, server:
     outcome = http(f"{server.base}/redirect?code={code}&to={elsewhere}", method=method, json={"password": "s3cret-in-it"})
     sent = [body for _, path, _, body in server.requests if path.startswith("/echo")]
     assert b"s3cret-in-it" not in b"".join(sent)
-    if sent:  # what a redirect turns into a GET has no body to begin with
+    if sent:  # a request that a redirect turns into a GET has no body
         assert outcome.status == "ok"
     else:
         assert kind(outcome) == "client_error" and outcome.error is not None

@@ -139,7 +139,7 @@ def test_too_many_rows_are_an_error(run: Run) -> None:
     assert kind(failed) == "limit" and "more than 10 rows" in message(failed)
 
 
-# --- who connects -------------------------------------------------------------------------------------------------------
+# --- connections --------------------------------------------------------------------------------------------------------
 
 
 def _pem(passphrase: bytes) -> str:

@@ -143,7 +143,7 @@ def test_nothing_to_transfer(transfer: Transfer, query: Query) -> None:
     assert query("SELECT count(*) FROM items") == [(0,)]
 
 
-# --- what ends it in the middle -------------------------------------------------------------------------------------------
+# --- interruptions --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.one_in(6)

@@ -248,7 +248,7 @@ def test_a_null_character_is_refused_by_postgres_alone(
     assert outcome.error is not None and outcome.error.retryable is False and rows_of(there) == []
 
 
-@pytest.mark.nightly  # of a file: test_transfer
+@pytest.mark.nightly  # the quicker test with a file: test_transfer
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("mode", ["append", "replace"])
 def test_a_query_without_rows_appends_nothing_or_replaces_the_table(transfer: Transfer, scratch: Path, mode: str) -> None:
@@ -270,7 +270,7 @@ def test_a_wider_value_than_the_table_takes_ends_the_transfer_at_its_chunk(trans
     assert duck(scratch, "SELECT count(*) FROM t") == [(5,)]
 
 
-# --- what ends it in the middle -----------------------------------------------------------------------------------------
+# --- interruptions ------------------------------------------------------------------------------------------------------
 
 
 def test_a_resumed_transfer_does_not_run_its_query_again(

@@ -133,7 +133,7 @@ class Requests:
     def _handler(self, hook: Callable[[str], None]) -> Any:
         def handler(model: Any, **_: Any) -> None:
             if self._inside:
-                return  # what the hook itself asks
+                return  # a request of the hook itself
             self._inside = True
             try:
                 hook(model.name)

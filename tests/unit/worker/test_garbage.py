@@ -40,7 +40,7 @@ def left_for_the_collector(source: str) -> int:
     ids=["plain", "templates"],
 )
 def test_steps_leave_nothing_for_the_garbage_collector(tool: str) -> None:
-    left_for_the_collector(chain(2, tool))  # what is made once
+    left_for_the_collector(chain(2, tool))  # creates the objects that are made once
     few, many = left_for_the_collector(chain(5, tool)), left_for_the_collector(chain(45, tool))
     if many - few >= 40:  # something else was made once: a run that takes long renews its lease, for example
         many = left_for_the_collector(chain(45, tool))

@@ -54,7 +54,7 @@ def test_references_are_loaded_wherever_they_stand(store: Counting, resolve: Res
     found = given(inputs, resolve)
     assert found["args"] == {"a": {"deep": [[1, 2], {"more": [1, 2]}]}, "b": [0, {"c": [1, 2]}], "d": 1}
     assert isinstance(found["x"], Secret) and reveal(found["x"]) == {"s": [[1, 2]]}
-    assert inputs["args"]["b"] == [0, {"c": inner}]  # what was rendered is the scope's, and stays as it is
+    assert inputs["args"]["b"] == [0, {"c": inner}]  # rendered values belong to the scope, and stay unchanged
 
 
 def test_plain_inputs_are_passed_on_as_they_are(store: Counting, resolve: Resolver) -> None:

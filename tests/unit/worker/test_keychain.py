@@ -47,7 +47,7 @@ workflow:
     ],
 )
 def test_a_field_is_read_however_the_credential_is_stored(stored: Mapping[str, Any], template: str) -> None:
-    # what a secret decided is secret itself: `assert` in a rule tells what it was
+    # a value decided by a secret is secret itself: `assert` in a rule would reveal it
     out = run(
         template,
         stored,

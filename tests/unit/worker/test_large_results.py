@@ -91,7 +91,7 @@ def test_the_worker_decodes_each_large_result_once_and_no_argument(counts: Count
         assert made["key"].endswith(f"-{sha256(encode(rows)).hexdigest()[:16]}.json")
     finally:
         local.close()
-    ours = 4 * sizes[0] + sizes[1] + sizes[2]  # what this test itself has encoded
+    ours = 4 * sizes[0] + sizes[1] + sizes[2]  # values that this test itself has encoded
     assert counts.decoded == sum(sizes)
     assert counts.encoded - ours <= 2 * sum(sizes)
 

@@ -92,7 +92,7 @@ def test_concurrency_reaches_the_limit_and_never_exceeds_it(limit: int, kind: st
     run = OneRun({"loop": loop("{{ range(30) | list }}", max_in_flight=limit), "tool": body}, script)
     run.handle()
     assert counts(run) == (30, 30, 0)
-    assert peak == (limit if kind == "http" else 1)  # what never blocks runs on the driver's own thread
+    assert peak == (limit if kind == "http" else 1)  # tasks that never block run on the driver's own thread
     live = highest = 0
     for name in run.names:
         live += (name == "LoopIterationStarted") - (name == "LoopIterationCompleted")

@@ -29,7 +29,7 @@ EXAMPLES = 3
 @app.command()
 def rehearse(
     file: Annotated[Path, typer.Argument(metavar="FILE")],
-    last: Annotated[int, typer.Option(help="The newest executions to play", min=1, metavar="N")] = 100,
+    last: Annotated[int, typer.Option(help="Number of newest executions to play", min=1, metavar="N")] = 100,
     on: On = None,
     store: Store = None,
     output_: Output = "text",

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 def simulate(
     file: Annotated[Path, typer.Argument(metavar="FILE")],
     only: Annotated[str | None, typer.Option("-k", help="Only cases whose name contains this text", metavar="TEXT")] = None,
-    kills: Annotated[int, typer.Option(min=0, help="The most kills of a case", metavar="N")] = 200,
+    kills: Annotated[int, typer.Option(min=0, help="Maximum number of kills per case", metavar="N")] = 200,
     twice: Annotated[bool, typer.Option("--twice/--no-twice", help="Deliver and call everything twice")] = True,
-    orders: Annotated[int, typer.Option(min=0, help="The orders of arrival of each case", metavar="N")] = 10,
-    seed: Annotated[int, typer.Option(help="The first order", metavar="N")] = 1,
-    timeout: Annotated[float, typer.Option(min=0, help="Begin nothing more after this", metavar="SECONDS")] = 60,
+    orders: Annotated[int, typer.Option(min=0, help="Number of arrival orders per case", metavar="N")] = 10,
+    seed: Annotated[int, typer.Option(help="Seed of the first arrival order", metavar="N")] = 1,
+    timeout: Annotated[float, typer.Option(min=0, help="Start nothing more after this time", metavar="SECONDS")] = 60,
     output_: Output = "text",
 ) -> None:
     """Run the cases of a playbook's test file under faults: kill the worker after each call of a tool, deliver and call
@@ -56,7 +56,7 @@ def _cases(file: Path, only: str | None) -> Iterator[Case]:
         cases = read(tests)
     except FileNotFoundError:
         raise Exit(
-            USAGE, f"{tests}: there is no such file; its cases say what tools answer (`noetl record ID` writes one)"
+            USAGE, f"{tests}: there is no such file; its cases must define the answers of tools (`noetl record ID` writes one)"
         ) from None
     except (BadTests, InvalidPlaybook, OSError) as error:
         raise Exit(USAGE, str(error)) from None

@@ -7,7 +7,7 @@ import "./inputs.js";
 import { Later } from "./later.js";
 import { Refused } from "./parts.js";
 
-/** `callback` as the API lists it, of `execution_id`; `done()` is told when it was answered. */
+/** The form for `callback`, as the API lists it, of `execution_id`; calls `done()` after the answer. */
 export function Answer({ callback, execution_id, done }) {
   const { schema, decision } = callback;
   const [value, setValue] = useState(() => (schema ? initial(schema) : undefined));
@@ -21,7 +21,7 @@ export function Answer({ callback, execution_id, done }) {
     setBusy(true);
     const data = decision && event.submitter?.value ? { ...value, [decision.key]: event.submitter.value === "yes" } : (value ?? null);
     try {
-      const body = failing ? { status: "error", error: message || "refused by hand" } : { data };
+      const body = failing ? { status: "error", error: message || "refused manually" } : { data };
       await post(path("executions", execution_id, "callbacks", callback.wait_id), body);
       notify("Answered");
       done?.();
@@ -40,5 +40,5 @@ export function Answer({ callback, execution_id, done }) {
   </form><${Later} load=${async () => (await import("./past.js")).Past} id=${execution_id} wait=${callback.wait_id} /></div>`;
 }
 
-/** `schema` without what the buttons say. */
+/** `schema` without the field that the buttons set. */
 const rest = (schema, key) => ({ ...schema, properties: Object.fromEntries(Object.entries(schema.properties).filter(([name]) => name !== key)) });

@@ -2,14 +2,14 @@
 import { html, useEffect, useRef } from "../vendor/preact.js";
 import { Icon } from "./icons.js";
 
-/** With `send` it is a form, and `act` are the words of the button that sends it (none: there is nothing to send now). */
+/** With `send`, the dialog is a form; `act` labels its submit button (empty: no button). */
 export function Dialog({ title, onClose, children, send, act, look = "primary", disabled = false, leave = "Close", wide = false }) {
   const element = useRef(null);
   useEffect(() => {
     const dialog = element.current;
     dialog.showModal();
     dialog.querySelector(".inside :is(input, textarea, select)")?.focus();
-    return () => dialog.close(); // which gives the focus back
+    return () => dialog.close(); // closing gives the focus back
   }, []);
   const instead = (then) => (event) => (event.preventDefault(), then());
   return html`<dialog ref=${element} class=${wide ? "wide" : ""} aria-label=${title} onCancel=${instead(onClose)}>

@@ -3,7 +3,7 @@ import { html } from "../vendor/preact.js";
 import { plural } from "../core/format.js";
 
 const AROUND = 2;
-const CELLS = 4e6; // of the table of common lines: texts that differ in more count as replaced whole
+const CELLS = 4e6; // maximum size of the table of common lines: larger differences are shown as a whole replacement
 
 /** `[sign, line]` of each line: " " is in both, "-" only in the first, "+" only in the second. */
 export function differences(before, after) {

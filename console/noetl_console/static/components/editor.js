@@ -1,8 +1,8 @@
-// The editor, loaded when one is opened. It stands in a shadow root, whose style sheets need no style element.
+// The editor, loaded when one is opened. It is in a shadow root, whose style sheets need no style element.
 import { html, useEffect, useRef } from "../vendor/preact.js";
 
-/** A text in `language` (`yaml`, `json`). `onChange(text)` is told of changes; `diagnostics` are those of the API. With `onHelp` it is a
- * playbook, whose keys are completed and explained: `onHelp(text)` is told what the key at the cursor is. */
+/** A text in `language` (`yaml`, `json`). Changes call `onChange(text)`; `diagnostics` are those of the API. With `onHelp` it is a
+ * playbook, whose keys are completed and explained: `onHelp(text)` receives the documentation of the key at the cursor. */
 export function Editor({ value, language = "yaml", label, onChange, onHelp, diagnostics = [], height = "340px", readOnly = false }) {
   const box = useRef(null);
   const held = useRef(null); // {editor, module}
@@ -65,7 +65,7 @@ function extensions(m, language, label, height, readOnly, change) {
   ];
 }
 
-/** What is typed over a selection is put in its place by the editor: browsers would give it a style of its own, which the policy refuses. */
+/** Let the editor itself replace a selection with typed text. A browser would add an inline style, which the content policy forbids. */
 function overwrite(event, editor) {
   if (event.inputType !== "insertText" || event.isComposing || !event.data || editor.state.readOnly || editor.state.selection.main.empty) return false;
   editor.dispatch(editor.state.replaceSelection(event.data), { userEvent: "input.type", scrollIntoView: true });

@@ -1,22 +1,22 @@
-// Fields of forms, and a form from a JSON Schema. What the schema does not say is given as JSON.
+// Fields of forms, and a form made from a JSON Schema. Values without a known type are typed as JSON.
 import { html, useState } from "../vendor/preact.js";
 
-/** A text under its label; `change(text)` is told of each that is typed. */
+/** A text field under its label; each edit calls `change(text)`. */
 export const Field = ({ id, label, hint, change, wide, ...rest }) =>
   html`<div class="field"><label for=${id}>${label}</label><${wide ? "textarea" : "input"} id=${id} type=${wide ? undefined : "text"} aria-describedby=${hint ? `${id}-hint` : undefined} onInput=${(e) => change(e.currentTarget.value, e.currentTarget)} ...${rest} />${note(id, hint)}</div>`;
 const note = (id, hint) => (hint ? html`<span class="hint" id=${`${id}-hint`}>${hint}</span>` : null);
 
 export const Check = ({ label, checked, change, ...rest }) => html`<label class="field inline"><input type="checkbox" checked=${checked} onChange=${(e) => change(e.currentTarget.checked)} ...${rest} /><span>${label}</span></label>`;
 
-export const COMPENSATE = html`Then undo finished steps by their <code>compensate</code>`;
+export const COMPENSATE = html`Then run the <code>compensate</code> tasks of finished steps`;
 
-/** One of `options`, each `[value, words]`; its label is not `seen` where what stands there says the same. */
+/** One of `options`, each `[value, words]`; its label is `seen` unless the options are clear without it. */
 export const Choice = ({ id, label, seen, options, value, change, ...rest }) =>
   html`<label class=${seen ? "" : "unseen"} for=${id}>${label}</label><select id=${id} onChange=${(e) => change(e.currentTarget.value)} ...${rest}>${options.map(([each, words]) => html`<option value=${each} selected=${each === value}>${words}</option>`)}</select>`;
 
 export const Search = ({ id, label, ...rest }) => html`<label class="unseen" for=${id}>${label}</label><input id=${id} type="search" ...${rest} />`;
 
-/** A search that is carried out when the field is left, or by Enter. A page that is drawn again meanwhile keeps what is typed. */
+/** A search that runs when the field is left, or by Enter. Typed text survives a redraw of the page. */
 export function Filter({ value, change, ...rest }) {
   const [text, setText] = useState(null);
   return html`<${Search} ...${rest} value=${text ?? value} onInput=${(e) => setText(e.currentTarget.value)} onChange=${() => (change(text.trim()), setText(null))} />`;
@@ -29,7 +29,7 @@ function typeOf(schema) {
   return schema.properties ? "object" : "";
 }
 
-/** What a form begins with: what the schema has as its default, else what is empty; nothing for keys that need not be given. */
+/** The initial value of a form: the schema's default, else an empty value. Optional keys are absent. */
 export function initial(schema) {
   if (schema === true || !schema) return undefined;
   if ("default" in schema) return schema.default;
@@ -47,15 +47,15 @@ export function initial(schema) {
   return type === "array" ? [] : undefined;
 }
 
-/** Fields beyond those here: `(schema, type)` gives a component, or nothing (inputs.js). */
+/** Further fields: `(schema, type)` returns a component, or nothing (inputs.js). */
 export const further = [];
 
-/** A field for `schema`; `change(value)` is told each new value, undefined: none. */
+/** A field for `schema`; each new value calls `change(value)`, with undefined for none. */
 export function SchemaField({ name, label, schema, value, change, required = false, id = `f-${name}` }) {
   const words = schema?.title ?? label ?? name;
   const hint = schema?.description;
   const type = typeOf(schema ?? {});
-  if (type === "boolean" && required) schema = { ...schema, enum: [true, false] }; // nobody has said no who has not said anything
+  if (type === "boolean" && required) schema = { ...schema, enum: [true, false] }; // an untouched field is not a "no"
   const title = html`${words}${required ? html` <span class="soft">(needed)</span>` : null}`;
   const common = { id, label: title, hint, required, value: value ?? "" };
   const Further = further.map((of) => of(schema ?? {}, type)).find(Boolean);

@@ -1,17 +1,17 @@
-// What is drawn of a graph, by how close it is looked at: dots, boxes, boxes with words.
+// Draws a graph with the detail that its scale allows: dots, boxes, or boxes with words.
 import { guard, number } from "../core/format.js";
 import { colors } from "../core/theme.js";
 import { tone } from "./status.js";
 
 const NAMES = ["ground", "surface", "text", "text-soft", "line", "line-strong", "edge", "accent", "accent-soft", "ok", "bad", "run", "wait", "hold", "idle", "wait-soft", "on-accent"];
-export const WORDS = 0.38; // scale from which on names can be read
+export const WORDS = 0.38; // scale above which names are readable
 const BOXES = 0.12; // scale below which a step is a dot of its colour
-const MAP = { width: 190, height: 260, least: 20, room: 300 }; // pixels of the map, and those that the graph must have beside it
-const STACK = [8, 4]; // how far the boxes behind folded branches stand out
+const MAP = { width: 190, height: 260, least: 20, room: 300 }; // pixels of the map, and pixels needed by the graph beside it
+const STACK = [8, 4]; // pixels by which the boxes behind folded branches stand out
 const MARKS = { ok: "✓", bad: "✕", run: "▶", wait: "◷", hold: "‖", idle: "" };
 
 export class Picture {
-  /** `before` is the picture of the same graph a moment ago, of which what stays is taken over. */
+  /** `before` is the previous picture of the same graph; its unchanged parts are reused. */
   constructor(graph, before) {
     this.graph = graph;
     this.selected = null;
@@ -88,8 +88,8 @@ export class Picture {
     else this.#boxes(pen, view.scale, seen);
   }
 
-  /** Draw all of it small on `canvas`, with what `view` shows of it in a frame; `size` is that of the canvas that it shows it on. Returns the
-   * scale: 0, where all of it is seen anyway, or too little. */
+  /** Draw the whole graph small on `canvas`, with a frame around the part that `view` shows; `size` is that of the main canvas. Returns
+   * the scale: 0 if the whole graph is visible anyway, or there is no room. */
   map(canvas, view, size) {
     const [width, height] = [size.width / view.scale, size.height / view.scale];
     const all = Math.min(size.width, size.height) < MAP.room || (view.x <= 0 && view.y <= 0 && view.x + width >= this.size.width && view.y + height >= this.size.height);

@@ -7,8 +7,8 @@ import { Icon } from "./icons.js";
 const CLOSEST = 2.5;
 const FARTHEST = 0.01;
 const MARGIN = 24;
-const DOTS = 0.03; // where all of it would be less than this, it says nothing
-const LEGIBLE = 0.6; // where all of it would be smaller, a part is shown first
+const DOTS = 0.03; // scale below which the whole graph would be unreadable
+const LEGIBLE = 0.6; // scale below which a part is shown first
 const READ = 0.9; // the scale of that part
 const TOWARDS = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] };
 
@@ -24,7 +24,7 @@ export function GraphView({ graph, selected, select, enter, unfold, begin, gone 
   const picture = useRef(null);
   const frame = useRef(0);
   const [moving, setMoving] = useState(false);
-  const kept = useRef(false); // somebody has moved it: another size leaves the middle where it is
+  const kept = useRef(false); // the user has moved it: a new size keeps the middle
 
   const draw = () => {
     if (frame.current) return;
@@ -42,7 +42,7 @@ export function GraphView({ graph, selected, select, enter, unfold, begin, gone 
     const { width: w, height: h } = picture.current.size;
     const across = Math.max(FARTHEST, Math.min(1.1, (width - 2 * MARGIN) / w));
     const whole = Math.min(across, (height - 2 * MARGIN) / h);
-    const scale = whole < DOTS ? Math.min(across, 0.6) : whole; // what is far too tall is shown from its beginning
+    const scale = whole < DOTS ? Math.min(across, 0.6) : whole; // a graph that is far too tall is shown from its beginning
     view.current = { scale, x: (w - width / scale) / 2, y: Math.min(-MARGIN / scale, (h - height / scale) / 2) };
     if (h * scale > height - 2 * MARGIN) view.current.y = -MARGIN / scale;
     draw();

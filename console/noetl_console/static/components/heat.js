@@ -2,7 +2,7 @@
 import { html, useMemo } from "../vendor/preact.js";
 import { duration, number } from "../core/format.js";
 
-/** `buckets` as the API has them; `choose(n)` is told which cell, `current` is marked. One cell has the focus; arrows move it. */
+/** The map of `buckets`, as the API returns them. A click calls `choose(n)` with the cell's number; `current` is marked. Arrows move the focus. */
 export function Heat({ buckets, total, current, choose }) {
   const cells = useMemo(() => filled(buckets, total), [buckets, total]);
   const slowest = useMemo(() => Math.max(...cells.map((c) => c.mean ?? 0), 0.001), [cells]);
@@ -25,7 +25,7 @@ export function Legend() {
   return html`<span class="legend">${[["none", "not ended"], ["low", "fast"], ["high", "slow"], ["failed", "some failed"]].map(([look, words]) => html`<span><i class=${look}></i>${words}</span>`)}</span>`;
 }
 
-/** Every cell of the loop, those too that nothing has ended in. */
+/** Every cell of the loop, including those without an ended iteration. */
 function filled({ width, cells }, total) {
   const last = cells.length ? cells[cells.length - 1][0] : 0;
   const count = Math.max(Math.ceil(total / width), last + 1);

@@ -1,4 +1,4 @@
-// Icons: each a shape of its own, so that none is told from another by its colour alone.
+// Icons. Each has its own shape, so that colour alone distinguishes none.
 import { html } from "../vendor/preact.js";
 
 const PATHS = {
@@ -32,7 +32,7 @@ const PATHS = {
   signal: "M8 8v5M5 11a4.2 4.2 0 1 1 6 0M3 13a7 7 0 1 1 10 0",
 };
 
-/** An icon that stands beside words; it says nothing by itself. */
+/** A decorative icon beside words, hidden from screen readers. */
 export function Icon({ name }) {
   return html`<svg viewBox="0 0 16 16" fill="none" stroke="currentColor" stroke-width="1.7" stroke-linecap="round" stroke-linejoin="round" aria-hidden="true"><path d=${PATHS[name]} /></svg>`;
 }

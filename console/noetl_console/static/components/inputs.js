@@ -52,7 +52,7 @@ function Long({ id, label, hint, schema, value, change, required }) {
   const take = async (event) => {
     const [file] = event.currentTarget.files;
     if (!file) return;
-    if (file.size > LARGEST) return setWrong(`${file.name} has more than 1 MB: give its place instead, such as a key in S3.`);
+    if (file.size > LARGEST) return setWrong(`${file.name} has more than 1 MB: pass its location instead, such as a key in S3.`);
     setWrong("");
     change(await file.text());
   };

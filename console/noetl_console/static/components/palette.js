@@ -1,4 +1,4 @@
-// Ctrl+K: what is searched for by its name, and gone to or done.
+// Ctrl+K: the command palette, which finds pages and actions by name and opens or runs them.
 import { html, useState } from "../vendor/preact.js";
 import { atRun } from "../core/api.js";
 import { bindings } from "../core/keys.js";

@@ -1,14 +1,14 @@
-// Small parts: names, cards, tables, what is empty, what failed, facts, buttons.
+// Small parts: names, cards, tables, messages for empty lists and failures, facts, buttons.
 import { html } from "../vendor/preact.js";
 import { ago, dateTime, given, oneLine } from "../core/format.js";
 import { notify } from "../core/notices.js";
 import { href, route } from "../core/router.js";
 import { Icon } from "./icons.js";
 
-/** A name or a value of somebody's: in one line, cut where it is long, in a direction of its own. */
+/** A foreign name or value: on one line, shortened, and isolated in its text direction. */
 export const bdi = (value, length) => html`<bdi>${oneLine(value, length)}</bdi>`;
 
-/** What a page shows where there is nothing: what that means, and what to do. */
+/** The message of an empty page or list: its meaning, and the next step. */
 export function Empty({ title, children }) {
   return html`<div class="empty"><h2>${title}</h2><div>${children}</div></div>`;
 }
@@ -25,23 +25,23 @@ export function Refused({ error, again }) {
 
 export const Busy = ({ what = "Loading" }) => html`<div class="empty" role="status"><span class="busy" aria-hidden="true"></span> ${what}…</div>`;
 
-/** What stands in the place of data (`useData`) that are not there, as they are asked for or were refused; null: they are there. */
+/** A placeholder while data (`useData`) are loading or after an error; null once they have arrived. */
 export const pending = ({ data, error, again }, what) => (error ? html`<${Refused} error=${error} again=${again} />` : data ? null : html`<${Busy} what=${what} />`);
 
 /** A part of a page; `more` stands beside its heading. */
 export const Card = ({ title, label = title, more, children, ...rest }) => html`<section class="card" aria-label=${label} ...${rest}>${title ? html`<header><h2>${title}</h2>${more}</header>` : null}${children}</section>`;
 
-/** A table. A column is its words, or `[words, look]`: `right` for numbers, `unseen` where what is below says it by itself. One
- * that has nothing to press is named by a `label`, and can be reached with the keyboard to be scrolled. */
+/** A table. A column is its words, or `[words, look]`: `right` for numbers, `unseen` if the cells need no heading. A table
+ * without buttons or links needs a `label`; the keyboard can reach it to scroll. */
 export function Table({ heads, children, look, label }) {
   const head = (words, how) => (how === "unseen" ? html`<th scope="col"><span class="unseen">${words}</span></th>` : html`<th scope="col" class=${how}>${words}</th>`);
   return html`<div class="scroll" ...${label ? { tabindex: 0, role: "group", "aria-label": label } : {}}><table class=${look}><thead><tr>${heads.map((one) => head(...[one].flat()))}</tr></thead><tbody>${children}</tbody></table></div>`;
 }
 
-/** An instant: how long ago, with its date to hover. */
+/** The age of an instant; its date is the tooltip. */
 export const When = ({ at }) => (at ? html`<time datetime=${at} title=${dateTime(at)} class="nowrap">${ago(at)}</time>` : null);
 
-/** `{name: value}` under each other; what is empty is left out. */
+/** `{name: value}` under each other; empty values are left out. */
 export function Facts({ of }) {
   return html`<dl class="facts">${given(of).map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>`;
 }
@@ -50,7 +50,7 @@ export function Facts({ of }) {
 export function Label({ name, value }) {
   const { parts, query } = route.value;
   const label = value.includes(",") ? name : `${name}:${value}`; // a comma is an "and"
-  const kept = parts.length === 1 ? { ...query, cursor: "" } : {}; // what the list is filtered by already
+  const kept = parts.length === 1 ? { ...query, cursor: "" } : {}; // the present filters of the list
   return html`<a class="tag" href=${href(["executions"], { ...kept, label })} title=${`All with ${label}`}><span class="cut"><bdi>${name}: ${value}</bdi></span></a>`;
 }
 

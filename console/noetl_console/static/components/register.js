@@ -9,7 +9,7 @@ import { Busy, Refused } from "./parts.js";
 
 const ABSENT = 404;
 
-/** `done(answer)` is told of the registered version. */
+/** The dialog; calls `done(answer)` with the registered version. */
 export function Register({ path, source, done, onClose }) {
   const [wrong, setWrong] = useState(null);
   const newest = useData((signal) => get(atPlaybook(path), {}, { signal }), [path], { fresh: true });
@@ -23,6 +23,6 @@ export function Register({ path, source, done, onClose }) {
   };
   const found = newest.data;
   return html`<${Dialog} title=${`Register ${oneLine(path, 80)}`} onClose=${onClose} send=${send} act="Register" wide disabled=${newest.loading}>
-    ${newest.loading ? html`<${Busy} what="Reading the newest version" />` : absent ? html`<p>No playbook of this path is registered: this is its first version.</p>` : newest.error ? html`<${Refused} error=${newest.error} />` : html`<p>Against version ${found.version}, the newest, from which executions start now:</p><${Diff} before=${found.source} after=${source} label="Differences" />`}
+    ${newest.loading ? html`<${Busy} what="Reading the newest version" />` : absent ? html`<p>No playbook of this path is registered: this is its first version.</p>` : newest.error ? html`<${Refused} error=${newest.error} />` : html`<p>Compared with version ${found.version}, the newest, which executions use now:</p><${Diff} before=${found.source} after=${source} label="Differences" />`}
     ${wrong ? html`<${Refused} error=${wrong} />` : null}<//>`;
 }

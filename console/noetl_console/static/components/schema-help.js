@@ -13,10 +13,10 @@ const load = () =>
     .then((response) => (response.ok ? response.json() : null))
     .catch(() => null));
 
-/** Where the end of a text is in its YAML: `{path, map, key, word, value, free}`. `path` are keys and `[]` of items, each
+/** The position of the end of a text in its YAML: `{path, map, key, word, value, free}`. `path` are keys and `[]` of items, each
  * with the scalars beside it (`of`), `map` the scalars beside the end, `word` the text since the last separator; `value`: it is the value of `key`. `free`: within a text of several lines. */
 export function place(text) {
-  const frames = [{ col: -1, name: null, map: {} }]; // blocks around, each with what is in it
+  const frames = [{ col: -1, name: null, map: {} }]; // enclosing blocks, each with its scalars
   const flow = []; // brackets around, within the innermost block
   let free = -1; // the column of the key whose value is a text of several lines
   let state = {};
@@ -192,10 +192,10 @@ function scalars(text, here) {
   return { ...whole.map, ...here.map };
 }
 
-let local = null; // whether the console is local, once that is known
+let local = null; // true if the console is local; null: not known yet
 let last = {}; // the newest question
 
-/** What the local console knows at a position: `{offered, about}`; nothing elsewhere. A question ends the one before. */
+/** The local console's analysis at a position: `{offered, about}`; nothing on other consoles. A question cancels the one before. */
 function analysed(doc, at) {
   if (last.doc !== doc || last.at !== at) {
     last.abort?.abort();
@@ -207,7 +207,7 @@ function analysed(doc, at) {
   return last.found;
 }
 
-/** Extensions of CodeMirror (`m`). `tell(text)` is told the documentation of the key at the cursor, empty: there is none. */
+/** Extensions of CodeMirror (`m`). `tell(text)` receives the documentation of the key at the cursor, or empty text. */
 export function extensions(m, tell) {
   const asked = async ({ doc }, pos, near) => {
     const { about } = await analysed(doc, pos);

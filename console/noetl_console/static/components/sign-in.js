@@ -1,4 +1,4 @@
-// What stands before the pages until somebody has signed in, and over them when a token has ended: what they hold stays.
+// The sign-in form: instead of the pages at first, and over them when a token has expired. The pages then keep their state.
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { leaveFor, session, take } from "../core/sign-in.js";
 import { Shell } from "../shell.js";
@@ -25,9 +25,9 @@ function SignIn() {
     <form id="sign-in" class="inside" onSubmit=${submit}>
       ${error ? html`<p class="failure" role="alert"><bdi>${error}</bdi></p>` : null}
       ${page
-        ? html`<p>Your groups in the user pool say what you may see and do.</p>`
+        ? html`<p>Your groups in the user pool determine your rights.</p>`
         : html`<label class="field">Access token<input type="password" autocomplete="off" spellcheck=${false} value=${text} onInput=${(e) => set(e.currentTarget.value)} /></label>
-            <p class="dim">It stays in the memory of this tab, and is gone with it.</p>`}
+            <p class="dim">It stays in the memory of this tab until you close it.</p>`}
     </form>
     <footer><button class="button primary" type="submit" form="sign-in">Sign in</button></footer>
   </dialog>`;

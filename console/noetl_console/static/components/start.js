@@ -43,7 +43,7 @@ export function Start({ playbook, inline, registered, onClose }) {
     ${raw ? html`<${JsonField} id="payload" label="Payload" hint="A JSON object, merged over the playbook's workload" value=${payload} change=${(v) => setPayload(v ?? {})} rows="10" />` : html`<${SchemaField} id="payload" name="" schema=${schema} value=${payload} change=${setPayload} />`}
     <${Check} label="As JSON" checked=${raw} change=${setRaw} />
     <${Field} id="key" label="Idempotency key" value=${key} change=${setKey} hint="The same key and payload start one execution, however often they are sent." />
-    <${Field} id="labels" label="Labels" placeholder="env: test, team: orders" value=${labels} change=${setLabels} hint="By which lists find it." />
+    <${Field} id="labels" label="Labels" placeholder="env: test, team: orders" value=${labels} change=${setLabels} hint="Lists can filter by labels." />
     ${wrong ? html`<${Refused} error=${wrong} />` : null}<//>`;
 }
 
@@ -62,11 +62,11 @@ function Forecast({ which, payload }) {
   return html`<section class="forecast" aria-label="Forecast" aria-live="polite">${data ? html`
     <dl class="facts"><dt>Time</dt><dd>${range(data.seconds, seconds)}${data.runs ? `, typically ${seconds(data.seconds.typical)}` : ""}</dd>
       <dt>Cost</dt><dd>${range(data.cost, money)}${data.runs ? `, typically ${money(data.cost.typical)}` : ""}</dd><dt>Forecast</dt><dd>${from}</dd></dl>
-    <details><summary>What it assumes</summary><ul>${data.assumes.map((text) => html`<li>${text}</li>`)}</ul></details>`
+    <details><summary>Assumptions</summary><ul>${data.assumes.map((text) => html`<li>${text}</li>`)}</ul></details>`
     : html`<p class="soft">${error ? `No forecast: ${error.message}` : "Reading past executions…"}</p>`}</section>`;
 }
 
-/** What differs from the playbook's own workload: that need not be sent. */
+/** The values that differ from the playbook's own workload. Only they are sent. */
 function changed(payload, workload) {
   return Object.fromEntries(Object.entries(payload).filter(([key, value]) => JSON.stringify(value) !== JSON.stringify(workload[key])));
 }

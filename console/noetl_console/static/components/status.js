@@ -22,7 +22,7 @@ const LOOKS = {
   skipped: ["idle", "dash"],
 };
 
-/** `ok`, `bad`, `run`, `wait`, `hold` or `idle`: which colour a status has. */
+/** The colour of a status: `ok`, `bad`, `run`, `wait`, `hold` or `idle`. */
 export const tone = (status) => (LOOKS[status] ?? ["idle"])[0];
 export const iconOf = (status) => (LOOKS[status] ?? ["idle", "dot"])[1];
 

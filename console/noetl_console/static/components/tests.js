@@ -6,7 +6,7 @@ import { useData } from "../core/poll.js";
 import { Dialog } from "./dialog.js";
 import { bdi, Busy, Refused } from "./parts.js";
 
-const ELSEWHERE = [403, 404, 405]; // of an API that runs no tests
+const ELSEWHERE = [403, 404, 405]; // statuses of an API that runs no tests
 
 export function Tests({ path, source, onClose }) {
   const { data, error, loading, again } = useData((signal) => post("console/tests", { path, source }, { signal }), [], { fresh: true });

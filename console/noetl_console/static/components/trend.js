@@ -1,4 +1,4 @@
-// How the executions of a playbook went: how many, how many of them failed, how long they took.
+// The trend of a playbook's executions: their number, failures and durations.
 import { html, useMemo } from "../vendor/preact.js";
 import { ago, duration, number } from "../core/format.js";
 import { useGet } from "../core/poll.js";
@@ -9,7 +9,7 @@ const SLICES = 30;
 const WIDE = 240;
 const HIGH = 32;
 
-/** Of the newest executions of `path`: bars by time, those that failed within them; marks at the median and at 95 of 100. */
+/** The newest executions of `path` as bars by time, with the failed ones marked in them, and the median and 95th percentile. */
 export function Trend({ path }) {
   const found = useGet("executions", { path, limit: NEWEST });
   const of = useMemo(() => found.data && trend(found.data.executions), [found.data]);
@@ -27,7 +27,7 @@ export function Trend({ path }) {
 }
 
 const took = (row) => (row.redrive ?? row).duration_ms;
-/** The value below which that share of sorted numbers lies. */
+/** The quantile of sorted numbers. */
 const share = (sorted, part) => sorted[Math.max(0, Math.ceil(sorted.length * part) - 1)] ?? 0;
 
 function trend(executions) {

@@ -1,18 +1,18 @@
-// A long list of which only what is seen is in the document.
+// A long list. Only its visible rows are in the document.
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../vendor/preact.js";
 
 const AROUND = 12;
 const BY = { ArrowDown: 1, ArrowUp: -1, PageDown: 20, PageUp: -20, Home: -Infinity, End: Infinity };
 const HIGHEST = 16_000_000; // pixels: beyond this browsers no longer place elements exactly
 
-/** `count` rows of `height` pixels, each made by `row(i, style)`. `shown(first, last)` is told which are seen. `current` is scrolled to when
+/** `count` rows of `height` pixels, each made by `row(i, style)`. `shown(first, last)` receives the visible range. `current` is scrolled to when
  * it changes, below the `under` pixels that something covers, unless its row was pressed: that row was in view. In a list, arrows move the
  * focus among the buttons of rows, which Tab passes over. `children` lie behind the rows. Further attributes go to the element that scrolls. */
 export function Virtual({ count, height, row, shown, current = -1, under = 0, children, ...rest }) {
   const element = useRef(null);
   const [seen, setSeen] = useState({ top: 0, size: 600 });
   const whole = Math.min(count * height, HIGHEST);
-  const stretch = count * height > whole ? (count * height - seen.size) / (whole - seen.size) : 1; // of where the scroll bar is
+  const stretch = count * height > whole ? (count * height - seen.size) / (whole - seen.size) : 1; // list pixels per pixel of the scroll bar
   const offset = seen.top * stretch;
   const first = Math.max(0, Math.floor(offset / height) - AROUND);
   const last = Math.min(count - 1, Math.ceil((offset + seen.size) / height) + AROUND);

@@ -4,7 +4,7 @@ import { given } from "./format.js";
 
 const base = new URL(document.querySelector('meta[name="noetl-api"]').content, document.baseURI);
 
-/** What lets requests in where the API takes tokens: `{token(), refused(token), leave()}`; null: they need none (core/sign-in.js). */
+/** The source of tokens for an API that requires them: `{token(), refused(token), leave()}`; null: none are needed (core/sign-in.js). */
 export const access = signal(null);
 
 /** A refused request, or one that was not answered (`status` 0). */
@@ -20,10 +20,10 @@ export class ApiError extends Error {
 const kept = new Map(); // the last answer of each address
 const KEPT = 60;
 
-/** A path of parts, each written as a path may have it. */
+/** A path made of parts, each percent-encoded. */
 export const path = (...parts) => parts.map(encodeURIComponent).join("/");
 
-/** The path of an execution, and of what is of it. */
+/** The path of an execution, or of something below it. */
 export const atRun = (id, ...rest) => path("executions", id, ...rest);
 export const atPlaybook = (name, ...rest) => path("playbooks", ...name.split("/"), ...rest);
 
@@ -33,7 +33,7 @@ function address(what, query) {
   return url;
 }
 
-/** What `/api/WHAT` answers. Parameters that are empty are not given. An answer that has not changed is the same object as before. */
+/** The answer of `/api/WHAT`. Empty parameters are left out. An unchanged answer is the same object as before. */
 export async function get(what, query = {}, { signal } = {}) {
   const url = address(what, query);
   const before = kept.get(url.href);
@@ -64,7 +64,7 @@ export async function getChanged(what, query, etag, { signal } = {}) {
   return response.status === 304 ? null : { body: await read(response), etag: response.headers.get("ETag") };
 }
 
-/** What `/api/WHAT` answers to a body: an object as JSON, a text as YAML. `also` are refusals whose body was asked for. */
+/** The answer of `/api/WHAT` to a body: an object is sent as JSON, a text as YAML. `also` are error statuses whose body is wanted. */
 export async function post(what, body = {}, { signal, also = [] } = {}) {
   const text = typeof body === "string";
   const headers = { "Content-Type": text ? "application/yaml" : "application/json" };
@@ -72,7 +72,7 @@ export async function post(what, body = {}, { signal, also = [] } = {}) {
   return read(response, also);
 }
 
-/** What `/api/WHAT` answers to DELETE. */
+/** The answer of `/api/WHAT` to DELETE. */
 export const remove = async (what) => read(await sent(new URL(`api/${what}`, base), { method: "DELETE" }));
 
 async function sent(url, options) {

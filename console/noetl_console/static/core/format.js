@@ -1,4 +1,4 @@
-// Values as people read them.
+// Formats values for people.
 
 const whole = new Intl.NumberFormat("en");
 export const number = (value) => (value === null || value === undefined ? "" : whole.format(value));
@@ -48,7 +48,7 @@ export function bytes(n) {
   return `${n >= 10 || i === 0 ? Math.round(n) : n.toFixed(1)} ${units[i]}`;
 }
 
-/** What is said in the place of a value that is stored apart; empty: it is not. */
+/** The text shown instead of a value that is stored separately; empty for other values. */
 export const stored = (value) => (value?.kind === "result_ref" && typeof value.size === "number" ? `stored value of ${bytes(value.size)}` : "");
 
 /** An amount of money that may be very small. */
@@ -65,14 +65,14 @@ export function oneLine(value, length = 120) {
 /** A template without its braces. */
 export const guard = (text) => oneLine(text.replace(/^\s*\{\{\s*|\s*\}\}\s*$/g, ""), 34);
 
-/** The index of an iteration as it is written: `617`, nested `3.14`. */
+/** The index of an iteration in words: `617`, nested `3.14`. */
 export const iteration = (index) => (Array.isArray(index) ? index.join(".") : String(index));
 
 export const plural = (n, word, words = `${word}s`) => `${number(n)} ${n === 1 ? word : words}`;
 
-/** What is waited for: `limit orders 5/5`, `the signal go`. */
+/** A wait in words: `limit orders 5/5`, `the signal go`. */
 export const waitWords = (w) =>
   w.signal ? `the signal ${w.signal}` : w.limit ? `limit ${w.limit} ${w.held}/${w.max}` : w.child ? `the execution ${w.child}` : { callback: "an answer", timer: "its time", retry: "the next attempt" }[w.kind] ?? w.kind;
 
-/** What is not empty of `{name: value}`, as pairs. */
+/** The non-empty values of `{name: value}`, as pairs. */
 export const given = (of) => Object.entries(of).filter(([, value]) => value !== undefined && value !== null && value !== "");

@@ -1,9 +1,9 @@
-// The keyboard: pages say which keys do what, `?` shows them all.
+// The keyboard: pages register their keys, and `?` lists them.
 import { signal, useEffect, useRef } from "../vendor/preact.js";
 
-/** `[{keys, what, run}]` of all that is on the screen; `keys` is `j`, `Shift+K`, or two keys after each other: `g e`. */
+/** `[{keys, what, run}]` of all components on the screen; `keys` is `j`, `Shift+K`, or two keys after each other: `g e`. */
 export const bindings = signal([]);
-/** Single keys may be turned off, for who speaks to the machine. */
+/** Single keys may be disabled, for people who dictate to the machine. */
 export const enabled = signal(localStorage.getItem("noetl.keys") !== "off");
 export function enable(on) {
   enabled.value = on;
@@ -14,7 +14,7 @@ const SEQUENCE_MS = 1200;
 let before = "";
 let beforeAt = 0;
 
-/** Keys of a component, for as long as it is shown; what they do is what the newest drawing says. */
+/** Keys of a component, while it is shown. They run the actions of its latest rendering. */
 export function useKeys(list) {
   const latest = useRef(list);
   latest.current = list;
@@ -37,7 +37,7 @@ export function startKeys() {
     if (!enabled.value && event.key.length === 1 && !all) return;
     const key = all ? "Ctrl+K" : event.shiftKey && event.key.length > 1 ? `Shift+${event.key}` : event.key;
     const two = performance.now() - beforeAt < SEQUENCE_MS ? `${before} ${key}` : "";
-    const list = [...bindings.peek()].reverse(); // what came last lies on top
+    const list = [...bindings.peek()].reverse(); // the last one is on top
     const found = list.find((b) => b.keys === two) ?? list.find((b) => b.keys === key);
     [before, beforeAt] = found ? ["", 0] : [key, performance.now()];
     if (found) {

@@ -1,14 +1,15 @@
-// Asking for data, once or again and again.
+// Requests data once, or polls for it.
 import { useEffect, useRef, useState } from "../vendor/preact.js";
 import { get } from "./api.js";
 
 const SLOWEST_MS = 30000;
-const IDLE_MS = 8000; // between requests of a page to which nothing happens, whatever it polls
+const IDLE_MS = 8000; // minimum between requests of an idle page, multiplied by its polls
 const GROWTH = 1.5;
-let polls = 0; // how many poll now
+let polls = 0; // number of active polls
 
-/** `{data, error, loading, again}` of what `ask(signal)` resolves to. Asked anew when `deps` change, and `every` so many milliseconds
- * while the page is seen (0: not; a function of the data), less and less often while the answer stays the same. The data of before stay until the new ones are there, unless `fresh`. */
+/** `{data, error, loading, again}`: the data that `ask(signal)` resolves to. They are requested again when `deps` change, and every
+ * `every` milliseconds while the page is visible (0: never; may be a function of the data), less and less often while the answer stays
+ * the same. Old data stay until new ones arrive, unless `fresh`. */
 export function useData(ask, deps, { every = 0, fresh = false } = {}) {
   const [state, set] = useState({ data: null, error: null, loading: true });
   const current = useRef(null);
@@ -70,5 +71,5 @@ export function useData(ask, deps, { every = 0, fresh = false } = {}) {
   return { ...state, again: () => current.current?.() };
 }
 
-/** The same of what `/api/WHAT` answers to `query`: nothing, where there is no `what`. Asked anew too when `deps` change. */
+/** The same for the answer of `/api/WHAT` to `query`; no request if `what` is empty. It is requested again, too, when `deps` change. */
 export const useGet = (what, query = {}, { deps = [], ...how } = {}) => useData((signal) => (what ? get(what, query, { signal }) : null), [what, JSON.stringify(query), ...deps], how);

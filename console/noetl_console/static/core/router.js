@@ -1,4 +1,4 @@
-// Addresses: `#/executions/123/graph?step=load` is the page, its parts and its parameters. Every state of a page stands there.
+// Addresses: `#/executions/123/graph?step=load` is the page, its parts and its parameters. The address holds the complete state of a page.
 import { signal } from "../vendor/preact.js";
 import { given } from "./format.js";
 

@@ -1,10 +1,10 @@
 // Signing in where the API takes tokens: at the user pool's own page (code grant with PKCE), or with a token that is pasted. Tokens are in the memory of this
-// module and nowhere else; what is kept over the way to that page and back is what proves that the answer is ours.
+// module and nowhere else. Only the proof that the answer is ours is kept on the way to that page and back.
 import { signal } from "../vendor/preact.js";
 import { access } from "./api.js";
 
 const ASKED = "noetl-sign-in"; // {state, verifier, hash}, while the pool's page is open
-const BEFORE = "noetl-signed-in"; // in this tab somebody has signed in there: a reload asks nobody
+const BEFORE = "noetl-signed-in"; // the user has signed in there in this tab: a reload needs no new sign-in
 const EARLY_MS = 30000;
 
 let settings = {};
@@ -12,10 +12,10 @@ let tokens = null; // {access, refresh, until}
 let waiting = [];
 let refreshing = null;
 
-/** `{out, error, page}`: whether somebody has to sign in, why that failed before, and whether there is a page for it. */
+/** `{out, error, page}`: true if the user has to sign in, the reason why that failed before, and true if there is a page for it. */
 export const session = signal({ out: false, error: "", page: false });
 
-/** Read how to sign in, and do so as far as nobody is asked. */
+/** Read the sign-in settings, and sign in if that needs no input. */
 export async function begin(where) {
   settings = await (await fetch(where, { cache: "no-cache" })).json();
   if (settings.auth !== "JWT") return;
@@ -49,7 +49,7 @@ export const leaveFor = async () => {
   location.assign(url);
 };
 
-/** Take a token that somebody has pasted. */
+/** Use a pasted token. */
 export const take = (text) => keep({ access: text.trim().replace(/^Bearer\s+/i, "") });
 
 async function token() {
@@ -58,13 +58,13 @@ async function token() {
     await refreshing;
   }
   while (!tokens || Date.now() > tokens.until) {
-    if (!session.value.out) out(tokens ? "The token has ended." : "");
+    if (!session.value.out) out(tokens ? "The token has expired." : "");
     await new Promise((resolve) => waiting.push(resolve));
   }
   return tokens.access;
 }
 
-/** The API has not taken `used`. */
+/** Handle the API's refusal of the token `used`. */
 function refused(used) {
   if (tokens?.access !== used) return;
   if (tokens.refresh) tokens.until = 0;
@@ -106,7 +106,7 @@ function out(error) {
   session.value = { out: true, error: error.slice(0, 300), page: Boolean(settings.sign_in) };
 }
 
-/** When a token ends, as it says itself. */
+/** The expiry that a token states. */
 function ends(text) {
   try {
     return JSON.parse(atob(text.split(".")[1].replaceAll("-", "+").replaceAll("_", "/"))).exp * 1000 || Infinity;

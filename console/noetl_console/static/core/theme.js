@@ -6,7 +6,7 @@ const system = matchMedia("(prefers-color-scheme: dark)");
 
 /** `system`, `light` or `dark`. */
 export const theme = signal(localStorage.getItem(KEY) ?? "system");
-/** Whether it is dark now: what is drawn on a canvas is drawn anew. */
+/** True if the page is dark now. Canvases are redrawn when it changes. */
 export const dark = signal(false);
 
 function apply() {
@@ -25,7 +25,7 @@ export function choose(value) {
   apply();
 }
 
-/** The value of a colour of the style sheets, for what is drawn on a canvas. */
+/** The value of a colour of the style sheets, for canvases. */
 export function colors(...names) {
   const style = getComputedStyle(document.documentElement);
   return Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));

@@ -1,4 +1,4 @@
-// One action on many executions: on those chosen, or on all that fit the filters; what it would be done to is shown before it is.
+// One action on many executions: the chosen ones, or all that fit the filters. A preview lists them first.
 import { html, useEffect, useState } from "../vendor/preact.js";
 import { pages, post } from "../core/api.js";
 import { number, plural, shortId } from "../core/format.js";
@@ -13,7 +13,7 @@ const AT_ONCE = 50;
 const SHOWN = 8;
 const ACTIONS = { cancel: ["Cancel", "cancelled"], pause: ["Pause", "paused"], resume: ["Resume", "resumed"], redrive: ["Redrive", "redriven"] };
 
-/** `ids`: those chosen, or null: all that `filters` (of the address) fit. `onClose(done)` is told whether anything was done. */
+/** The dialog for the chosen `ids`, or with null for all that fit `filters` (of the address). Calls `onClose(done)`; `done` is true if anything was done. */
 export function Batch({ ids, filters, onClose }) {
   const [action, setAction] = useState(filters.status === "failed" || filters.status === "cancelled" ? "redrive" : "cancel");
   const [given, setGiven] = useState({});
@@ -47,22 +47,22 @@ export function Batch({ ids, filters, onClose }) {
   };
   const set = (name, value) => setGiven(({ [name]: _, ...rest }) => (value ? { ...rest, [name]: value } : rest));
   return html`<${Dialog} title=${ids ? `Act on ${plural(ids.length, "chosen execution")}` : "Act on all that fit"} onClose=${() => onClose(Boolean(work))} send=${send} act=${work?.over ? "" : `${word} ${would.length ? plural(would.length, "execution") : ""}`} look=${action === "cancel" ? "danger" : "primary"} disabled=${!would.length || Boolean(work)}>
-    ${ids ? null : html`<p class="soft">Those of ${said(filters)}.</p>`}
+    ${ids ? null : html`<p class="soft">Filters: ${said(filters)}.</p>`}
     <div class="field"><${Choice} id="batch-action" label="Action" seen options=${Object.entries(ACTIONS).map(([name, [words]]) => [name, words])} value=${action} disabled=${Boolean(work)} change=${(name) => (setAction(name), setGiven({}))} /></div>
     ${action === "cancel" ? html`<${Field} id="batch-reason" label="Reason, for the record" value=${given.reason ?? ""} change=${(text) => set("reason", text)} />
       <${Check} label=${COMPENSATE} checked=${Boolean(given.compensate)} change=${(on) => set("compensate", on)} />` : null}
     ${action === "redrive" ? html`<${Field} id="batch-from" label="From" class="mono" placeholder="where each failed" value=${given.from ?? ""} change=${(text) => set("from", text.trim())} hint=${html`<code>STEP</code> or <code>STEP/TASK</code>; empty: where each failed`} />` : null}
     ${wrong ? html`<${Refused} error=${wrong} />` : null}
-    ${work ? html`<${Work} work=${work} past=${past} />` : plan ? html`<${Plan} plan=${plan} past=${past} />` : wrong ? null : html`<p class="soft" role="status">Looking which they are…</p>`}<//>`;
+    ${work ? html`<${Work} work=${work} past=${past} />` : plan ? html`<${Plan} plan=${plan} past=${past} />` : wrong ? null : html`<p class="soft" role="status">Loading the preview…</p>`}<//>`;
 }
 
-/** In words, of what. */
+/** Filters in words. */
 function said(filters) {
   const parts = ["status", "path", "label", "since", "until", "q", "search"].filter((name) => filters[name]).map((name) => `${{ q: "search", search: "attributes" }[name] ?? name} ${filters[name]}`);
   return html`${bdi(parts.join(", ") || "the whole list", 200)}`;
 }
 
-/** To which executions the action would be done, and which would refuse it: `{would, refused, more}`. */
+/** The executions that would accept the action, and those that would refuse it: `{would, refused, more}`. */
 async function planned(ids, filters, action, signal) {
   const chosen = ids ?? (filters.label || filters.q || filters.search ? await fitting(filters, signal) : null);
   const found = { would: [], refused: [], more: (chosen?.length ?? 0) >= MOST };
@@ -96,12 +96,12 @@ async function fitting(filters, signal) {
 
 function Plan({ plan, past }) {
   const { would, refused, more } = plan;
-  return html`<section class="form" aria-label="Preview" aria-live="polite"><h3>What would happen</h3>
-    <p>${would.length ? html`<b>${plural(would.length, "execution")}</b> would be ${past}.` : `None would be ${past}.`}${refused.length ? html` <span class="soft">${plural(refused.length, "other")} would not, being what ${refused.length === 1 ? "it is" : "they are"} now.</span>` : null}${more ? html` <span class="tone-wait">These are the first ${number(MOST)}; do it again for the rest.</span>` : null}</p>
+  return html`<section class="form" aria-label="Preview" aria-live="polite"><h3>Preview</h3>
+    <p>${would.length ? html`<b>${plural(would.length, "execution")}</b> would be ${past}.` : `None would be ${past}.`}${refused.length ? html` <span class="soft">${plural(refused.length, "other")} would not: ${refused.length === 1 ? "its present status does" : "their present statuses do"} not allow it.</span>` : null}${more ? html` <span class="tone-wait">These are the first ${number(MOST)}. Repeat the action for the others.</span>` : null}</p>
     <${Some} of=${would} /></section>`;
 }
 
-/** The first of them. */
+/** A table of the first executions. */
 function Some({ of }) {
   if (!of.length) return null;
   return html`<div class="scroll box" tabindex="0" role="group" aria-label="Executions"><table><tbody>${of.slice(0, SHOWN).map((e) => html`<tr><td><${Status} value=${e.status} /></td><td class="anywhere">${bdi(e.playbook?.path ?? "", 80)}</td><td class="mono"><a href=${href(["executions", e.execution_id])} target="_blank">${shortId(e.execution_id)}</a></td>${e.error ? html`<td class="anywhere">${bdi(e.error.message, 120)}</td>` : null}</tr>`)}</tbody></table>
@@ -110,5 +110,5 @@ function Some({ of }) {
 
 function Work({ work, past }) {
   const { done, refused, of, over } = work;
-  return html`<section class="form" aria-label="What was done" aria-live="polite"><p>${over ? "" : html`<span class="busy" aria-hidden="true"></span> `}<b>${number(done)}</b> of ${plural(of, "execution")} ${done === 1 ? "is" : "are"} ${past}${over ? "." : "…"}${refused.length ? html` <span class="tone-bad">${number(refused.length)} refused it:</span>` : null}</p><${Some} of=${refused} /></section>`;
+  return html`<section class="form" aria-label="Result" aria-live="polite"><p>${over ? "" : html`<span class="busy" aria-hidden="true"></span> `}<b>${number(done)}</b> of ${plural(of, "execution")} ${done === 1 ? "is" : "are"} ${past}${over ? "." : "…"}${refused.length ? html` <span class="tone-bad">${number(refused.length)} refused it:</span>` : null}</p><${Some} of=${refused} /></section>`;
 }

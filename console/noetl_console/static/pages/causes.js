@@ -1,4 +1,4 @@
-// Why two executions differ: the first differences that explain the others.
+// The causes of differences between two executions: the first differences, which explain the others.
 import { html } from "../vendor/preact.js";
 import { oneLine, plural } from "../core/format.js";
 import { href } from "../core/router.js";
@@ -17,8 +17,8 @@ export function Causes({ of }) {
   const answer = found.length ? null : answered(differences);
   if (answer) found.push(html`<b>Another answer</b>: <a href=${href(["executions", b.execution_id, "graph"], { step: answer.step })}>${bdi(answer.step, 60)}</a>${answer.visit > 1 ? `, visit ${answer.visit},` : ""} had the same arguments in both, and other ${bdi(answer.field, 60)}: <${Pair} of=${answer} />`);
   return html`<${Card} title=${found.length > 1 ? "Causes" : "Cause"} label="Causes" class="card causes"><div class="inside">
-    ${found.length ? html`<ol>${found.map((each) => html`<li class="anywhere">${each}</li>`)}</ol>` : html`<p>Playbook and input are the same, and no step with the same arguments answered otherwise: what differs came from outside, such as an operator, a time, a signal or a limit.</p>`}
-    ${partial || more ? html`<p class="soft">That is of what was compared.</p>` : null}</div><//>`;
+    ${found.length ? html`<ol>${found.map((each) => html`<li class="anywhere">${each}</li>`)}</ol>` : html`<p>Playbook and input are the same, and no step with the same arguments answered otherwise: the differences have an outside cause, such as an operator, a time, a signal or a limit.</p>`}
+    ${partial || more ? html`<p class="soft">Only a part was compared.</p>` : null}</div><//>`;
 }
 
 const Pair = ({ of, name }) => html`${name ? html`${bdi(name, 60)} ` : null}<code><bdi>${oneLine(of.a, 80)}</bdi></code> in A, <code><bdi>${oneLine(of.b, 80)}</bdi></code> in B`;

@@ -12,20 +12,20 @@ import { bdi, Busy, Card, Empty, pending, Refused, Table, When } from "../compon
 import { Status } from "../components/status.js";
 
 const OTHERS = 10;
-const FAR = 2; // times as long: told apart
-const FAR_MS = 20; // and by so much at least
+const FAR = 2; // ratio of durations from which they count as different
+const FAR_MS = 20; // and by at least this many milliseconds
 
 /** The address has `a` and `b`, executions, or `a` and `version`. */
 export function Compare() {
   const { a, b, version } = route.value.query;
   return html`<div class="page">
-    <header class="page-head"><h1>Compare</h1><span class="soft">two executions, or one with what another version of its playbook would have decided</span></header>
+    <header class="page-head"><h1>Compare</h1><span class="soft">two executions, or the recorded decisions of one with those of another playbook version</span></header>
     <${Compared} key=${a} a=${a} b=${b} version=${version} />
     ${a && b ? html`<${Two} key=${`${a} ${b}`} a=${a} b=${b} />` : a && version ? html`<${Again} key=${`${a} v${version}`} id=${a} version=${version} />` : a ? html`<${Others} key=${a} a=${a} />` : html`<${Card}><${Empty} title="Which ones?">Choose an execution here, or press Compare… on its page.<//><//>`}
   </div>`;
 }
 
-/** What is compared with what. */
+/** The choice of the two sides. */
 function Compared({ a, b, version }) {
   const about = useGet(a && atRun(a));
   const playbook = about.data?.playbook;
@@ -33,7 +33,7 @@ function Compared({ a, b, version }) {
   const versions = useGet(playbook?.version && atPlaybook(playbook.path, "versions"));
   const list = [...(versions.data?.versions ?? [])].sort((one, other) => other.version - one.version);
   const listed = (runs.data?.executions ?? []).filter((e) => e.execution_id !== a);
-  return html`<form class="filters" aria-label="What is compared" onSubmit=${(e) => e.preventDefault()}>
+  return html`<form class="filters" aria-label="Choice of the two sides" onSubmit=${(e) => e.preventDefault()}>
     <${Id} id="compare-a" label="Execution" value=${a} listed=${runs.data?.executions} change=${(id) => put({ a: id }, { replace: false })} />
     ${a ? html`<${Id} id="compare-b" label="with" value=${b} listed=${listed} change=${(id) => put({ b: id, version: "" }, { replace: false })} />
       <button type="button" class="button" disabled=${!b} onClick=${() => put({ a: b, b: a }, { replace: false })}>Swap</button>` : null}
@@ -68,7 +68,7 @@ function Two({ a, b }) {
   const steps = grouped(differences.filter((d) => d.step));
   const alike = [...new Set(durations.map((d) => d.step))].filter((step) => !steps.has(step));
   return html`${differences.length || found.data.a.playbook.digest !== found.data.b.playbook.digest ? html`<${Causes} of=${found.data} />` : null}<${Sides} of=${found.data} />
-    ${differences.length ? null : html`<${Card} label="Differences"><div class="inside alike"><span class="tone-ok"><${Icon} name="check" /></span><div><h2>No difference</h2><p class="soft">Status, inputs, arguments, results, errors, ctx and the way taken are alike. Durations do not count.${partial ? " That is of what was compared." : ""}</p></div></div><//>`}
+    ${differences.length ? null : html`<${Card} label="Differences"><div class="inside alike"><span class="tone-ok"><${Icon} name="check" /></span><div><h2>No difference</h2><p class="soft">Status, inputs, arguments, results, errors, ctx and the way taken are alike. Durations do not count.${partial ? " Only a part was compared." : ""}</p></div></div><//>`}
     ${whole.length ? html`<${Apart} title="As a whole" rows=${whole} />` : null}
     ${[...steps].map(([step, rows]) => html`<${Apart} key=${step} title=${step} step=${step} rows=${rows} sides=${found.data} loop=${Boolean(loops.data?.steps[step]?.loop)} />`)}
     ${alike.length && differences.length ? html`<${Folded} words=${`${plural(alike.length, "step")} ${alike.length === 1 ? "is" : "are"} alike`}><p>${alike.map((step, i) => html`${i ? ", " : ""}${bdi(step, 60)}`)}</p><//>` : null}
@@ -77,10 +77,10 @@ function Two({ a, b }) {
     <${Durations} of=${durations} />`;
 }
 
-/** What all visits of steps came to, where some of them were compared one by one. */
+/** Totals over all visits of steps, if only some of them were compared one by one. */
 function Totals({ of }) {
   const both = ({ a, b }, shown) => (shown(a) === shown(b) ? shown(a) : `${shown(a)} / ${shown(b)}`);
-  return html`<${Card} title="All visits" more=${html`<span class="soft">${number(of.compared)} of ${plural(of.visits, "visit")} compared one by one: those at the beginning and at the end, and some that failed</span>`}><${Table} label="All visits" heads=${["Step", ["Compared", "right"], ["Visits", "right"], ["Failed", "right"], ["On average", "right"], ["Longest", "right"]]}>
+  return html`<${Card} title="All visits" more=${html`<span class="soft">${number(of.compared)} of ${plural(of.visits, "visit")} compared one by one: the first, the last and some failed ones</span>`}><${Table} label="All visits" heads=${["Step", ["Compared", "right"], ["Visits", "right"], ["Failed", "right"], ["On average", "right"], ["Longest", "right"]]}>
     ${of.steps.map((s) => html`<tr><td>${bdi(s.step, 60)}</td><td class="right number">${number(s.compared)}</td><td class="right number">${both(s, (x) => number(x.visits))}</td><td class="right number">${both(s, (x) => number(x.failed))}</td>
       <td class="right number nowrap">${both(s, (x) => duration(x.mean_ms))}</td><td class="right number nowrap">${both(s, (x) => duration(x.max_ms))}</td></tr>`)}<//><//>`;
 }
@@ -91,7 +91,7 @@ function grouped(rows) {
   return found;
 }
 
-/** What the two are. */
+/** The two executions. */
 function Sides({ of }) {
   return html`<${Card} label="The two"><${Table} heads=${[["Which", "unseen"], "Execution", "Status", "Playbook", ["Took", "right"]]}>
     ${["a", "b"].map((side) => html`<tr><th scope="row">${side.toUpperCase()}</th><td class="mono"><a href=${href(["executions", of[side].execution_id])}>${of[side].execution_id}</a></td><td><${Status} value=${of[side].status} /></td>
@@ -102,10 +102,10 @@ function Sides({ of }) {
 function Apart({ title, step, rows, sides, loop }) {
   const to = (side) => href(["executions", sides[side].execution_id, "graph"], { step });
   return html`<${Card} class="card apart" label=${`Differences: ${title}`} title=${bdi(title, 80)} more=${html`<span class="soft">${plural(rows.length, "difference")}</span><span class="spring"></span>${step ? html`<a href=${to("a")}>in A</a><a href=${to("b")}>in B</a>` : null}`}>
-    <${Table} label="What differs" heads=${["What", "A", "B"]}>${rows.map((d) => html`<tr><td class="mono">${d.visit > 1 ? html`<span class="tag">visit ${d.visit}</span> ` : null}<${Place} of=${d} loop=${loop} sides=${sides} /></td><${Value} of=${d.a} /><${Value} of=${d.b} /></tr>`)}<//><//>`;
+    <${Table} label="Differing values" heads=${["Field", "A", "B"]}>${rows.map((d) => html`<tr><td class="mono">${d.visit > 1 ? html`<span class="tag">visit ${d.visit}</span> ` : null}<${Place} of=${d} loop=${loop} sides=${sides} /></td><${Value} of=${d.a} /><${Value} of=${d.b} /></tr>`)}<//><//>`;
 }
 
-/** A field; of results of a loop its iteration, which can be looked at. */
+/** A field. A result of a loop links to its iteration. */
 function Place({ of, loop, sides }) {
   const found = loop ? /^result\[(\d+)\](.*)$/.exec(of.field) : null;
   if (!found) return html`${bdi(of.field, 120)}`;
@@ -114,10 +114,10 @@ function Place({ of, loop, sides }) {
 
 const Value = ({ of }) => html`<td class="mono anywhere">${of === "(nothing)" ? html`<span class="soft">nothing</span>` : html`<bdi>${of}</bdi>`}</td>`;
 
-/** What is alike, until somebody opens it. */
+/** Equal parts, folded until somebody opens them. */
 const Folded = ({ words, children }) => html`<details class="fold"><summary>${words}</summary>${children}</details>`;
 
-/** How long visits took in both: those that are far apart, or did not end in one; the others are folded. */
+/** Durations of visits in both. Visits with similar durations are folded. */
 function Durations({ of }) {
   if (!of.length) return null;
   const far = of.filter((d) => isFar(d));
@@ -126,7 +126,7 @@ function Durations({ of }) {
   const table = (rows, label) => html`<${Table} label=${label} heads=${["Step", "A", "B", ["B against A", "right"]]}>
     ${rows.map((d) => html`<tr><td>${bdi(d.step, 60)}${d.visit > 1 ? html` <span class="soft">visit ${d.visit}</span>` : null}</td><${Took} ms=${d.a_ms} slowest=${slowest} /><${Took} ms=${d.b_ms} slowest=${slowest} />
       <td class="right number nowrap">${against(d)}</td></tr>`)}<//>`;
-  return html`<${Card} title="Time" more=${html`<span class="soft">of each visit; no difference</span>`}>${far.length ? table(far, "Times") : null}
+  return html`<${Card} title="Time" more=${html`<span class="soft">of each visit; not counted as a difference</span>`}>${far.length ? table(far, "Times") : null}
     ${near.length ? html`<${Folded} words=${`${plural(near.length, far.length ? "other" : "visit")} took about as long`}>${table(near, "Times that are alike")}<//>` : null}<//>`;
 }
 
@@ -138,7 +138,7 @@ function against({ a_ms, b_ms }) {
   return isFar({ a_ms, b_ms }) ? html`<b>${words}</b>` : html`<span class="soft">${words}</span>`;
 }
 
-/** Whether the one took far longer, or did not end. */
+/** True if one took far longer, or did not end. */
 function isFar({ a_ms, b_ms }) {
   if (a_ms === null || b_ms === null) return a_ms !== b_ms;
   return Math.max(b_ms / a_ms, a_ms / b_ms) >= FAR && Math.abs(a_ms - b_ms) >= FAR_MS;
@@ -146,8 +146,8 @@ function isFar({ a_ms, b_ms }) {
 
 /** An execution decided again by another version of its playbook, or by a text that is edited here: up to the first difference. */
 function Again({ id, version }) {
-  const [text, setText] = useState(null); // that it is decided by; null: as the version has it
-  const [typed, setTyped] = useState(null); // in the editor, which is open
+  const [text, setText] = useState(null); // text to decide by; null: the version's own
+  const [typed, setTyped] = useState(null); // text in the open editor; null: the editor is closed
   const about = useGet(atRun(id));
   const playbook = about.data?.playbook;
   const source = useGet(playbook && atPlaybook(playbook.path), { version });
@@ -156,7 +156,7 @@ function Again({ id, version }) {
   const error = about.error ?? source.error;
   if (error) return html`<${Refused} error=${error} />`;
   const words = text === null ? `version ${version}` : "the edited text";
-  const edit = typed === null ? html`<button class="button" disabled=${!by} onClick=${() => setTyped(by)}>Edit the text…</button>` : html`<button class="button" onClick=${() => { setTyped(null); setText(null); }}>As version ${version} has it</button><button class="button primary" disabled=${typed === by} onClick=${() => setText(typed)}>Decide by this text</button>`;
+  const edit = typed === null ? html`<button class="button" disabled=${!by} onClick=${() => setTyped(by)}>Edit the text…</button>` : html`<button class="button" onClick=${() => { setTyped(null); setText(null); }}>Back to version ${version}</button><button class="button primary" disabled=${typed === by} onClick=${() => setText(typed)}>Decide by this text</button>`;
   return html`<${Card} label="Decided again" title=${`Decided again by ${words}`} more=${html`<span class="spring"></span>${edit}`}>
     <div class="inside form" role="status">${found.error ? html`<${Refused} error=${found.error} />` : !found.data ? html`<${Busy} what="Deciding again" />` : html`<${Outcome} id=${id} found=${found.data} words=${words} />`}</div>
     ${typed === null ? null : html`<${Editor} value=${by} label="Playbook to decide by" height="420px" onChange=${setTyped} />`}<//>
@@ -178,7 +178,7 @@ async function decided(id, playbook, signal) {
 
 function Outcome({ found, words }) {
   const { commits, differences } = found;
-  if (!differences.length) return html`<div class="alike"><span class="tone-ok"><${Icon} name="check" /></span><div><h2>No difference</h2><p class="soft">${plural(commits, "commit")} decided again by ${words}: each came to the same.</p></div></div>`;
+  if (!differences.length) return html`<div class="alike"><span class="tone-ok"><${Icon} name="check" /></span><div><h2>No difference</h2><p class="soft">${plural(commits, "commit")} decided again by ${words}, each with the same result.</p></div></div>`;
   return html`<p><b>${plural(commits - 1, "commit")}</b> decided alike, then the first that would differ. The commits after it cannot be compared: they would belong to another execution.</p>`;
 }
 

@@ -1,4 +1,4 @@
-// Executions: how many of which status, and the newest.
+// Executions: counts by status, and a list from the newest.
 import { html, useEffect, useState } from "../vendor/preact.js";
 import { dateTime, duration, number, oneLine, plural, shortId, waitWords } from "../core/format.js";
 import { useKeys } from "../core/keys.js";
@@ -36,7 +36,7 @@ export function Executions() {
   const list = useData(ask, [JSON.stringify({ ...query, since })], { every: (data) => (cursor || data?.long ? 0 : EVERY_MS) });
   const stats = useGet("executions/stats", { path, label, since }, { every: EVERY_MS * 2 });
   const rows = list.data?.executions ?? [];
-  const [id, setId] = useState(); // of the current row: rows move when executions start
+  const [id, setId] = useState(); // id of the current row: rows move when executions start
   const at = rows.findIndex((row) => row.execution_id === id);
   const [chosen, choose] = useState(new Set());
   const [acting, setActing] = useState(null);
@@ -91,7 +91,7 @@ function Counts({ counts, status }) {
 }
 
 function Filters({ query }) {
-  const [typed, setTyped] = useState(null); // of somebody who is typing: what the address has comes later
+  const [typed, setTyped] = useState(null); // text being typed: the address follows later
   const search = (q) => q !== (query.q ?? "") && put({ q, cursor: "" });
   useEffect(() => {
     if (typed === null) return undefined;

@@ -21,7 +21,7 @@ export function Inbox() {
     <header class="page-head"><h1>Inbox</h1><span class="soft">callbacks that wait for an answer</span><span class="spring"></span>
       ${query.path ? html`<span class="tag"><span class="cut">path: ${query.path}</span></span><button class="button plain" onClick=${() => put({ path: "" })}>any path</button>` : null}</header>
     ${found.error ? html`<${Refused} error=${found.error} again=${found.again} />` : null}
-    ${found.loading ? html`<${Busy} what="Looking" />` : !list.length && !found.error ? html`<${Card}><${Empty} title="Nobody waits for you">Tasks of <code>kind: callback</code> that wait for an answer stand here.<//><//>` : null}
+    ${found.loading ? html`<${Busy} what="Looking" />` : !list.length && !found.error ? html`<${Card}><${Empty} title="Nobody waits for you">Tasks of <code>kind: callback</code> that wait for an answer appear here.<//><//>` : null}
     <ul class="form">${list.map((c, n) => {
       const key = keyOf(c);
       return html`<li class="card" key=${key}><header>
@@ -30,11 +30,11 @@ export function Inbox() {
         ${opened === key ? null : html`<button class="button" onClick=${() => open(key)}>Answer…</button>`}</header>
         ${opened === key ? html`<div class="inside"><${Answer} callback=${c} execution_id=${c.execution_id} done=${() => { open(keyOf(list[n + 1])); found.again(); }} /></div>` : null}</li>`;
     })}</ul>
-    ${found.data?.more ? html`<p class="soft">There are more; they come when these are answered.</p>` : null}
+    ${found.data?.more ? html`<p class="soft">There are more. They appear when these are answered.</p>` : null}
   </div>`;
 }
 
-/** All callbacks that wait, of so many pages at most. */
+/** All waiting callbacks, up to a number of pages. */
 async function waiting(path, signal) {
   const callbacks = [];
   let read = 0;

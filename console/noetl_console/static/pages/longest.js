@@ -1,10 +1,10 @@
-// The longest executions. The index has them by their start alone, so a number of those that fit are read and put in order.
+// The longest executions. The index sorts them only by start, so a number of matching ones are read and sorted here.
 import { get } from "../core/api.js";
 
 const READ = 500;
 const SHOWN = 50;
 
-/** A page of the longest of the newest that fit; `order` says of how many, and `told(n)` is told how many were searched. */
+/** A page of the longest among the newest that fit. `order` has their number; `told(n)` receives the number searched. */
 export async function longest(fitting, signal, told) {
   const read = [];
   let cursor;

@@ -1,4 +1,4 @@
-// One playbook: its text with what is wrong in it as it is written, the graph of that text, its versions, and starting it.
+// One playbook: its text with findings while it is edited, its graph, its versions, and a form to start it.
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { atPlaybook, get, post } from "../core/api.js";
 import { discardDraft, draftName, draftOf, draftVersions, keepDraft } from "../core/drafts.js";
@@ -99,7 +99,7 @@ function Text({ playbook, draft, versions, query }) {
     <div class="split halves">
       <section class="view" aria-label="Text"><${Editor} key=${opened} value=${source} label="Playbook as YAML" height="100%" onChange=${write} onHelp=${setHelp} diagnostics=${checked.diagnostics} />
         <p class="help soft">${help || "Ctrl+Space completes; a key is explained here. Esc and Tab leave the text."}</p>
-        ${checked.diagnostics.length ? html`<ul class="box" tabindex="0" aria-label="What was found">${checked.diagnostics.map((d) => html`<li><span class=${d.severity === "error" ? "tone-bad" : "tone-wait"}>${d.line}:${d.col} <b>${d.code}</b></span> ${d.message}${d.hint ? html` <span class="soft">(${d.hint})</span>` : null}</li>`)}</ul>` : null}</section>
+        ${checked.diagnostics.length ? html`<ul class="box" tabindex="0" aria-label="Findings">${checked.diagnostics.map((d) => html`<li><span class=${d.severity === "error" ? "tone-bad" : "tone-wait"}>${d.line}:${d.col} <b>${d.code}</b></span> ${d.message}${d.hint ? html` <span class="soft">(${d.hint})</span>` : null}</li>`)}</ul>` : null}</section>
       <section class="view" aria-label="Graph">${checked.graph ? html`<div class="graph"><${Outline} graph=${checked.graph} selected=${selected} select=${select} /><${GraphView} graph=${checked.graph} selected=${selected} select=${select} label="Graph of the text" /></div>` : checked.refused ? html`<${Refused} error=${checked.refused} />` : html`<p class="empty">The graph is drawn when the text is valid.</p>`}</section>
     </div>
     ${shown ? html`<${Loaded} key=${shown} load=${DIALOGS[shown]} ...${dialogs[shown]} />` : null}
@@ -113,7 +113,7 @@ function Loaded({ load, ...given }) {
   return found ? html`<${found.View} ...${given} />` : null;
 }
 
-/** What the validator finds in a text, its path and inputs (`about`; true: an older stack does not tell them), and its graph, shortly after it was last changed. The graph stays while the text is not valid. */
+/** The validator's findings in a text, its path and inputs (`about`; true: an older stack does not return them), and its graph, shortly after the last change. The graph stays while the text is not valid. */
 function useChecked(source) {
   const [state, set] = useState({ diagnostics: [], graph: null, about: null, busy: true, refused: null });
   const first = useRef(true);

@@ -1,4 +1,4 @@
-// A trigger: its next firings in its zone and in the viewer's, and what became of the last ones.
+// A trigger: its next firings in its zone and in the viewer's, and the outcomes of the last ones.
 import { html } from "../vendor/preact.js";
 import { ago, duration, plural } from "../core/format.js";
 import { useGet } from "../core/poll.js";
@@ -7,7 +7,7 @@ import { bdi, Card, pending, Table } from "../components/parts.js";
 import { tone } from "../components/status.js";
 
 const EVERY_MS = 30000;
-const LATE_MS = 90000; // a sweep a minute starts what no wake did
+const LATE_MS = 90000; // the sweep each minute starts occurrences that no wake started
 const LOWEST = 8; // pixels of the bar of the shortest one
 const HIGHEST = 44;
 
@@ -26,13 +26,13 @@ function Next({ upcoming, zone }) {
   const zones = [...new Set([zone, mine])];
   const form = { weekday: "short", day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit", hour12: false, timeZoneName: "short" };
   const clocks = zones.map((timeZone) => new Intl.DateTimeFormat(undefined, { ...form, timeZone }));
-  if (!upcoming.length) return html`<p class="soft">It does not fire by itself: it is off, or has no occurrence left.</p>`;
+  if (!upcoming.length) return html`<p class="soft">It will not fire by itself: it is disabled, or has no occurrence left.</p>`;
   return html`<h3>Next ${plural(upcoming.length, "firing")}</h3>
     <${Table} label="Next firings" heads=${[...zones.map((z) => (z === zone ? `${z} (the schedule's${z === mine ? " and yours" : ""})` : `${z} (yours)`)), "In"]}>
       ${upcoming.map((each) => html`<tr key=${each}>${clocks.map((clock) => html`<td class="nowrap">${clock.format(new Date(each))}</td>`)}<td class="nowrap soft">${ago(each).replace("in ", "")}</td></tr>`)}<//>`;
 }
 
-/** A bar for each firing, as high as it took long, the oldest first; it leads to the execution. */
+/** A bar for each firing, the oldest first. Its height is the duration; it links to the execution. */
 function Past({ firings, late }) {
   const all = firings.map((firing) => ({ ...firing, late_ms: firing.execution ? Date.parse(firing.execution.started_at) - Date.parse(firing.at) : 0 }));
   const longest = Math.max(1, ...all.map((f) => f.execution?.duration_ms ?? 0));

@@ -49,7 +49,7 @@ def document() -> dict[str, Any]:
     schemas = definitions["$defs"] | {f"Event.{name}": part for name, part in event.pop("$defs").items()}
     schemas["Event"] = {key: value for key, value in event.items() if key != "$schema"}
     for schema in [*_titled(schemas)]:
-        del schema["title"]  # the name again
+        del schema["title"]  # repeats the name
         for field in schema.get("properties", {}).values():
             if field.get("default", ...) is None:
                 del field["default"]  # null counts as absent
@@ -79,7 +79,7 @@ def _answer_type(kind: Kind) -> Any:
     """Return the type of an operation's JSON answers; None if it has none, or one with arbitrary keys."""
     if kind is GetDocument or JSON not in kind.http.media:
         return None
-    (base,) = kind.__orig_bases__  # type: ignore[attr-defined]  # of generic classes
+    (base,) = kind.__orig_bases__  # type: ignore[attr-defined]  # schemas of generic classes
     (found,) = get_args(base)
     text = kind.http.answers or found.__forward_arg__ if isinstance(found, ForwardRef) else str(found)
     module, _, name = text.partition(" | ")[0].partition(".")

@@ -41,31 +41,31 @@ _METHODS: Final = {
 
 
 class NotAnswered(Exception):
-    """The request is botocore's: it was not sent from here, or its answer is none that this module understands."""
+    """The request is botocore's: it was not sent from here, or this module does not understand its answer."""
 
 
 def put_item(**request: Any) -> Answer:
-    """As `put_item` of botocore's client. Raises its errors."""
+    """Put an item, like `put_item` of botocore's client. Raises its errors."""
     return _send("dynamodb", "PutItem", request)
 
 
 def get_item(**request: Any) -> Answer:
-    """As `get_item` of botocore's client. Raises its errors."""
+    """Get an item, like `get_item` of botocore's client. Raises its errors."""
     return _send("dynamodb", "GetItem", request)
 
 
 def delete_item(**request: Any) -> Answer:
-    """As `delete_item` of botocore's client. Raises its errors."""
+    """Delete an item, like `delete_item` of botocore's client. Raises its errors."""
     return _send("dynamodb", "DeleteItem", request)
 
 
 def query(**request: Any) -> Answer:
-    """As `query` of botocore's client. Raises its errors."""
+    """Query items, like `query` of botocore's client. Raises its errors."""
     return _send("dynamodb", "Query", request)
 
 
 def send_message_batch(**request: Any) -> Answer:
-    """As `send_message_batch` of botocore's client, for texts without attributes. Raises its errors."""
+    """Send messages without attributes, like `send_message_batch` of botocore's client. Raises its errors."""
     return _send("sqs", "SendMessageBatch", request)
 
 

@@ -83,7 +83,7 @@ class Endpoint:
         if self._is_usable and parts.scheme == "https":
             try:
                 self._tls = _tls()
-            except OSError as error:  # botocore says what is wrong with the certificates
+            except OSError as error:  # botocore reports the error in the certificates
                 log.warning("requests are left to botocore: %r", error)
                 self._is_usable = False
         self.left_until = 0.0
@@ -122,7 +122,7 @@ class Endpoint:
         try:
             try:
                 connection.request("POST", path, body, signed)
-            except ValueError as error:  # a header that is none: credentials with a line break
+            except ValueError as error:  # an invalid header: credentials with a line break
                 raise NotSent from error
             answer = connection.getresponse()
             content = answer.read()
@@ -142,7 +142,7 @@ class Endpoint:
                 connection, since = self.idle.pop()
             except IndexError:  # another thread took it
                 break
-            is_fresh = 0 <= time.time() - since < IDLE_S  # by the clock that goes on while the function is frozen
+            is_fresh = 0 <= time.time() - since < IDLE_S  # by the clock that continues while the function is frozen
             if is_fresh and connection.sock is not None and not wait_for_read(connection.sock, timeout=0):
                 return connection
             connection.close()

@@ -207,7 +207,7 @@ class Control:
         self.states.forget_taken_back()
 
     def _keep(self, state: State) -> None:
-        if not state.finished:  # else nothing else is likely to come
+        if not state.finished:  # otherwise no further delivery is likely
             self.after_commit(partial(self.states.put, state))
 
     # --- routing --------------------------------------------------------------------------------------------------------

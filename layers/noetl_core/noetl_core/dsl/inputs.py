@@ -50,7 +50,7 @@ def default_scalars(root: Node) -> Iterator[Node]:
                 yield from (scalar for scalar in child.scalars() if is_template(scalar.value))
 
 
-# --- what templates of defaults read ------------------------------------------------------------------------------------
+# --- reads of templates in defaults -------------------------------------------------------------------------------------
 
 
 def _check_templates(r: Reader, entries: Mapping[str, Node]) -> None:

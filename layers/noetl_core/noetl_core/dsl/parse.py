@@ -66,7 +66,7 @@ def parse_playbook(text: str, source: str = "<string>", *, programs: bool = True
     with collection_paused():
         r, playbook = read(text, source, programs=programs, lenient=lenient)
         found = r.diagnostics
-        del r  # half a million objects of 10,000 steps, which the collector would walk: an eighth of the time
+        del r  # the collector would walk half a million objects of 10,000 steps: an eighth of the time
     if playbook is None:
         raise InvalidPlaybook(_ordered(found))
     return playbook

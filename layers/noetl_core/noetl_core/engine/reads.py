@@ -98,7 +98,7 @@ def _steps_read(playbook: Playbook, parts: list[Any]) -> frozenset[str] | None:
             continue
         try:
             paths = [read.path for read in compile_text(text).reads if read.path[0] == "steps"]
-        except TemplateError:  # the task that has it fails, whatever it is given
+        except TemplateError:  # the task that contains it always fails
             continue
         if not paths or any(len(p) == 1 or p[1] in METHODS or p[1] not in playbook.by_name for p in paths):
             return None

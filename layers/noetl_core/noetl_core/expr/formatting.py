@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from _string import formatter_field_name_split  # type: ignore[import-not-found]  # what `string.Formatter` uses, without a stub
+from _string import formatter_field_name_split  # type: ignore[import-not-found]  # used by `string.Formatter`, but without a stub
 from collections.abc import Mapping, Sequence
 from string import Formatter
 from typing import Any, Final

@@ -44,7 +44,7 @@ class PositionLexer(Lexer):
         self, source: str, name: str | None, filename: str | None = None, state: str | None = None
     ) -> Iterator[tuple[int, str, str]]:
         text = _NEWLINE.sub("\n", source)
-        # Where line ends became shorter, so that literal text keeps its own (Jinja2 would rewrite it to line feeds).
+        # Places of shortened line ends, so that literal text keeps its own (Jinja2 would rewrite it to line feeds).
         shortened = [m.start() - i for i, m in enumerate(re.finditer("\r\n", source))] if "\r" in source else []
         position = line = line_start = 0
 
@@ -141,7 +141,7 @@ def _expression(source: str, at: int, tokens: list[Token]) -> int | None:
         elif group == 2:
             tokens.append(Token(line, "string", text[1:-1]))
         elif group == 3:
-            tokens.append(Token(line, "integer", int(text)))  # type: ignore[arg-type]  # as Jinja2 itself has it
+            tokens.append(Token(line, "integer", int(text)))  # type: ignore[arg-type]  # like Jinja2
         else:
             if text in _CLOSES:
                 open_brackets.append(_CLOSES[text])

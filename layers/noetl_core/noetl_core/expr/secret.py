@@ -41,7 +41,7 @@ class Secret:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Secret) and bool(self._value == other._value)
 
-    __hash__ = None  # type: ignore[assignment]  # as Python has it where `__eq__` is defined alone
+    __hash__ = None  # type: ignore[assignment]  # Python's default for a class that defines only `__eq__`
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise TypeError("a secret is never serialised")

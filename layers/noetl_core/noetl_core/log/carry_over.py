@@ -88,7 +88,7 @@ def _forget(history: RunHistory, rerun: Rerun) -> None:
             del events[_visit(events, task, rerun.get("visit", 1)) :]
         page = (rerun.get("pages") or {}).get(_failed_task(events))
         while events and events[-1].data["directive"]["do"] in ("retry", "fail"):
-            events.pop()  # attempts are counted anew
+            events.pop()  # attempts are counted again from zero
         if last := max((e.data["visit"] for e in events if e.data["task"] == page), default=0):
             del events[_visit(events, str(page), last) :]
     _overrule(history, frozenset(rerun.get("ctx") or ()))

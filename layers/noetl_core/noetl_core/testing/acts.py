@@ -83,7 +83,7 @@ class Acts:
         del self.left[0]
         try:
             self._do(act, place)
-        except Exception as error:  # a refusal: the test fails, and goes on
+        except Exception as error:  # a refusal: the test fails, and continues
             self.refused.append((act, str(error)))
         self._moment = None
         return True

@@ -223,7 +223,7 @@ def _play(
     if file is not None and model is not None and set(called(model)):
         register_called(wiring, model, file)
     wiring.observe(registry.see)
-    root = execution_id_at(scene.now, 1)  # the same each time, because jitter is derived from it
+    root = execution_id_at(scene.now, 1)  # constant, because jitter is derived from it
     start = StartRequest(playbook=source, payload=scene.payload, ctx=scene.ctx, strict=scene.strict, execution_id=root)
     if scene.trigger is not None:
         start = _triggered(start, dict(scene.trigger), wiring.control, parse_playbook(source, lenient=True))

@@ -95,7 +95,7 @@ def simulate(case: Case, faults: Faults) -> Simulation:
         return found
     ends = _in_orders(case, faults, found)
     found.races = races(plain, ends)
-    known = {plain.fingerprint, *(ending.fingerprint for ending in ends.values())}  # of another order, not of a fault
+    known = {plain.fingerprint, *(ending.fingerprint for ending in ends.values())}  # caused by another order, not by a fault
     if faults.twice and _has_time(faults, found):
         with closing(play(replace(case.scene, arrives_twice=True, calls_twice=True))) as played:
             if (ending := ending_of(played)).fingerprint not in known:

@@ -67,7 +67,7 @@ def run_case(case: Case, text: str | None = None, limit: int | None = None) -> R
     scene = replace(case.scene, text=text, limit=limit)
     try:
         played = play(scene)
-    except Exception as error:  # a refusal; a bug is raised again
+    except Exception as error:  # refusals become results; bugs are raised again
         message = refused(error)
         took = time.perf_counter() - began
         return Result(case.name, str(case.file), case.line, tuple(judge_refusal(case, message)), (), 0.0, took)

@@ -37,7 +37,7 @@ def invoke(tool: Tool, call: ToolCall) -> Outcome:
         return _refused(call)
     try:
         outcome = _answered(call.kind, tool.run(opened))
-    except Exception as error:  # of a tool, whose mistakes must end the task, not the worker
+    except Exception as error:  # mistakes of a tool must end the task, not the worker
         outcome = _failed(call.kind, error)
     return scrubber.outcome(outcome) if scrubber else outcome
 
@@ -69,7 +69,7 @@ async def invoke_evented(tool: EventedTool, call: ToolCall, loop: EventLoop) -> 
         return _refused(call)
     try:
         outcome = _answered(call.kind, await tool.answer(opened, loop))
-    except Exception as error:  # of a tool, whose mistakes must end the task, not the worker
+    except Exception as error:  # mistakes of a tool must end the task, not the worker
         outcome = _failed(call.kind, error)
     return scrubber.outcome(outcome) if scrubber else outcome
 

@@ -99,7 +99,7 @@ def _counts(call: ToolCall, backend: str) -> dict[str, Any]:
     source = call.inputs.get("circuit")
     if backend == "braket" and braket.is_openqasm_3(source):
         if "seed" in call.inputs:
-            raise BadInput("`seed` does not go with OpenQASM 3: Amazon Braket's simulator draws its shots, each time anew")
+            raise BadInput("`seed` cannot be combined with OpenQASM 3: Amazon Braket's simulator draws other shots in each run")
         counts, qubits = braket.counts(source, params, shots)
         return {"counts": counts, "shots": shots, "qubits": qubits, "backend": backend}
     limit = braket.MAX_QUBITS if backend == "braket" else MAX_QUBITS

@@ -29,7 +29,7 @@ _RETRYABLE: Final = frozenset({"db_connection", "db_deadlock", "db_timeout", "ra
 
 def refused(error: of.Error) -> Outcome:
     """Return the outcome of a connection that was not made."""
-    reached = not isinstance(error, of.OperationalError)  # who answered did not let in
+    reached = not isinstance(error, of.OperationalError)  # the server answered, but refused the login
     known = kind_of(error)
     return _failed(error, "auth" if reached and known in ("db_connection", "unknown") else known)
 

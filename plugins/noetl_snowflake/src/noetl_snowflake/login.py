@@ -32,7 +32,7 @@ def arguments(call: ToolCall) -> dict[str, Any]:
         if value is not None and not isinstance(value, str):
             raise BadInput(f"`{name}` must be a name")
     proof = _proof(fields)
-    if user is not None or "token" not in proof:  # a token says whose it is
+    if user is not None or "token" not in proof:  # a token names its user
         if not isinstance(user, str) or not user:
             raise BadInput("`auth` needs `user`")
         settings["user"] = user

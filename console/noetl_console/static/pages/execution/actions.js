@@ -1,4 +1,4 @@
-// What can be done to an execution now, and what it waits for, with the form that answers a callback.
+// The actions on an execution, and its waits, with the form that answers a callback.
 import { html, useState } from "../../vendor/preact.js";
 import { atRun, post } from "../../core/api.js";
 import { dateTime, waitWords, plural, shortId } from "../../core/format.js";
@@ -75,7 +75,7 @@ function Signal({ run, onClose }) {
   };
   return html`<${Dialog} title="Send a signal" onClose=${onClose} send=${send} act="Send">
     <${Field} id="signal-name" label="Name" required value=${name} change=${setName} />
-    <${JsonField} id="signal-data" label="Data" hint="JSON; what it brings" value=${data} change=${setData} />${wrong ? html`<${Refused} error=${wrong} />` : null}<//>`;
+    <${JsonField} id="signal-data" label="Data" hint="JSON; the data of the signal" value=${data} change=${setData} />${wrong ? html`<${Refused} error=${wrong} />` : null}<//>`;
 }
 
 const SHOWN = 5;
@@ -83,11 +83,11 @@ const SHOWN = 5;
 export function Waits({ run }) {
   const waits = run.head.waiting_for ?? [];
   if (!waits.length || run.moment.at) return null;
-  return html`<section class="waits" aria-label="Waits for"><h2>What happens next</h2><ul>${waits.slice(0, SHOWN).map((w) => html`<li key=${w.wait_id}><p>Waits for <b>${waitWords(w)}</b>${w.task ? html` in ${bdi(w.task, 60)}` : null}${w.until ? html` <span class="soft">until ${dateTime(w.until)}</span>` : null}${w.kind === "limit" ? html`<${Held} wait=${w} />` : null}</p>
+  return html`<section class="waits" aria-label="Waits for"><h2>Waits for</h2><ul>${waits.slice(0, SHOWN).map((w) => html`<li key=${w.wait_id}><p>Waits for <b>${waitWords(w)}</b>${w.task ? html` in ${bdi(w.task, 60)}` : null}${w.until ? html` <span class="soft">until ${dateTime(w.until)}</span>` : null}${w.kind === "limit" ? html`<${Held} wait=${w} />` : null}</p>
       ${w.description ? html`<p class="text"><bdi>${w.description}</bdi></p>` : null}
       ${w.kind === "callback" && !w.signal ? html`<${Answer} callback=${w} execution_id=${run.id} done=${run.look} />` : null}</li>`)}</ul>
     ${waits.length > SHOWN ? html`<p class="soft">and ${plural(waits.length - SHOWN, "other")}</p>` : null}</section>`;
 }
 
-/** Since when a place in a limit is waited for, and who holds those there are. */
-const Held = ({ wait }) => html` <span class="soft">${wait.position ? `as number ${wait.position} of those that wait` : null}${wait.since ? html` since ${dateTime(wait.since)}` : null}${wait.held_by.length ? html`, held by ${wait.held_by.map((id, i) => html`${i ? ", " : ""}<a href=${href(["executions", id])}>${shortId(id)}</a>`)}${wait.held > wait.held_by.length ? ", …" : ""}` : null}</span>`;
+/** The start of a wait for a place in a limit, and the holders of its places. */
+const Held = ({ wait }) => html` <span class="soft">${wait.position ? `as number ${wait.position} in the queue` : null}${wait.since ? html` since ${dateTime(wait.since)}` : null}${wait.held_by.length ? html`, held by ${wait.held_by.map((id, i) => html`${i ? ", " : ""}<a href=${href(["executions", id])}>${shortId(id)}</a>`)}${wait.held > wait.held_by.length ? ", …" : ""}` : null}</span>`;

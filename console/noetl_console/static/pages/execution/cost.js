@@ -1,4 +1,4 @@
-// What it would cost at list prices, by step.
+// The cost at list prices, by step.
 import { html } from "../../vendor/preact.js";
 import { atRun } from "../../core/api.js";
 import { money, number } from "../../core/format.js";

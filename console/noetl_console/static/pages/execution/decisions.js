@@ -1,4 +1,4 @@
-// All that was decided, and that decided again.
+// All decisions, and their repetition from the log.
 import { html, useState } from "../../vendor/preact.js";
 import { atRun, pages } from "../../core/api.js";
 import { plural, time } from "../../core/format.js";
@@ -26,7 +26,7 @@ function Decision({ event, style, run }) {
     <span class="grow ${tone}">${bdi(words, 300)}</span><span class="soft">${event.name}</span></div>`;
 }
 
-/** How a decision looks, and what it says. */
+/** The look of a decision, and its words. */
 function decided({ name, data = {} }) {
   if (name === "NextEvaluated") {
     if (data.error) return ["tone-bad", `its arcs could not be evaluated: ${data.error}`];
@@ -36,11 +36,11 @@ function decided({ name, data = {} }) {
   if (name === "TokenParked") return ["tone-hold", "not admitted; its token waits for ctx to change"];
   if (name === "TokenExpired") return ["tone-idle", `its token ended: ${data.reason ?? data.code}`];
   if (name === "StepSkipped") return ["tone-idle", "not admitted, and skipped"];
-  if (name === "JoinClosed") return ["tone-idle", data.fired ? "its join fired; what comes late is dropped" : "its join is over and may fire again"];
+  if (name === "JoinClosed") return ["tone-idle", data.fired ? "its join fired; later tokens are dropped" : "its join is over and may fire again"];
   return [/Failing|Stuck/.test(name) ? "tone-bad" : "", data.message ?? data.error?.message ?? data.reason ?? (name === "ExecutionRedriven" ? "the execution was redriven" : name)];
 }
 
-/** Every decision taken again from what the log says it was taken on. */
+/** Repeats every decision on the state that the log records for it. */
 function Again({ run }) {
   const [state, set] = useState({ commits: 0, differences: 0, missing: 0, busy: false, over: false, error: null });
   const ask = async () => {
@@ -58,7 +58,7 @@ function Again({ run }) {
       set({ ...sum, busy: false, error });
     }
   };
-  return html`<button class="button" disabled=${state.busy} onClick=${ask}>Take them again</button>
+  return html`<button class="button" disabled=${state.busy} onClick=${ask}>Decide again</button>
     <span role="status" class=${state.differences ? "tone-bad" : "soft"}>${state.busy || state.over ? `${plural(state.commits, "commit")} decided again${state.over ? `: ${state.differences ? plural(state.differences, "difference") : "no difference"}${state.missing ? `; ${state.missing} cannot be, as results that they read are gone` : ""}` : "…"}` : ""}</span>
     ${state.error ? html`<${Refused} error=${state.error} again=${ask} />` : null}`;
 }

@@ -1,4 +1,4 @@
-// The history. Without filters any place of it is scrolled to at once, however long it is; with filters it is read from its end.
+// The history. Without filters, scrolling reaches any place of it at once, whatever its length. With filters, it is read from its end.
 import { html, useEffect, useMemo, useReducer, useRef, useState } from "../../vendor/preact.js";
 import { atRun, get } from "../../core/api.js";
 import { number, time } from "../../core/format.js";
@@ -12,7 +12,7 @@ import { Virtual } from "../../components/virtual.js";
 const PART = 200;
 const ROW = 25;
 const KEPT = 40; // parts
-const FEW = 20; // events that fit: where a page has fewer, pages before it are asked for at once, so many
+const FEW = 20; // matching events: if a page has fewer, this many earlier pages are requested at once
 const PAGES = 5;
 const FIELDS = "event_id,timestamp,name,status,step,task,iteration,attempt,source";
 
@@ -30,7 +30,7 @@ export function Events({ run }) {
     <${Shown} run=${run} />`;
 }
 
-/** Every event, in parts that are asked for when they are scrolled to. */
+/** Every event, in parts that are requested when they are scrolled to. */
 function All({ run }) {
   const { id, moment, head } = run;
   const parts = useRef(new Map());
@@ -39,7 +39,7 @@ function All({ run }) {
   const wanted = useRef(null);
   const count = head.count;
   useEffect(() => {
-    parts.current.clear(); // positions of an execution that goes on may shift
+    parts.current.clear(); // positions may shift while the execution is in progress
     drawn();
     wanted.current && load(...wanted.current);
   }, [run.version]);
@@ -62,7 +62,7 @@ function All({ run }) {
   return html`<${Virtual} count=${count} height=${ROW} row=${row} shown=${load} current=${moment.position ?? -1} tabindex="0" role="list" aria-label="Events" />`;
 }
 
-/** Events that fit filters, the newest first asked for; each is shown by a `line`. */
+/** Events that fit filters, requested from the newest; `line` shows one of them. */
 export function Found({ run, filters, fields = FIELDS, height = ROW, line = Line, label = "Events", none = "No event fits" }) {
   const { id } = run;
   const [found, set] = useState({ events: [], back: null, error: null, busy: true });
@@ -98,7 +98,7 @@ function Line({ event, style, moment, n = "" }) {
     <span class="soft">${event.source}</span></div>`;
 }
 
-/** What the event of the time cursor says. */
+/** The event of the time cursor. */
 function Shown({ run }) {
   const { event } = run.moment;
   const value = useMemo(() => event?.data ?? null, [event]);
@@ -107,5 +107,5 @@ function Shown({ run }) {
     <p><b>${event.name}</b> <span class="soft mono">${event.event_id}</span></p><${Json} value=${value} open=${2} /></div>`;
 }
 
-/** The step that a list is of, and the way to all. */
+/** The step of a filtered list, and a button that removes the filter. */
 export const OfStep = ({ run }) => (run.step ? html`<span class="tag"><span class="cut">step: <bdi>${run.step}</bdi></span></span><button class="button plain" onClick=${() => run.select("")}>every step</button>` : null);

@@ -1,4 +1,4 @@
-// What is followed of one execution: its status and steps, kept current by what has changed since the last look.
+// Follows one execution: its status and steps, updated with the changes since the last request.
 import { useRef } from "../../vendor/preact.js";
 import { atRun, getChanged } from "../../core/api.js";
 import { useData } from "../../core/poll.js";

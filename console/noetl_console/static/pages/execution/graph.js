@@ -13,11 +13,11 @@ import { Virtual } from "../../components/virtual.js";
 
 const ROW = 26;
 const BEGIN = ["error", "running", "waiting"]; // statuses of steps that the graph opens on
-const STATUSES = [...BEGIN, "ok", "skipped"]; // folded branches have the first of these that a step of theirs has
+const STATUSES = [...BEGIN, "ok", "skipped"]; // folded branches show the first of these statuses that one of their steps has
 
 export function Graph({ run }) {
   const { id, moment, steps, head } = run;
-  // The layout once for each version of the playbook and status, as what failed is not folded; then what each moment was like, or what the changes say of now.
+  // Load the layout once for each playbook version and status (failed steps are not folded), then the state of each moment, or the changes until now.
   const { unfold = "" } = route.value.query;
   const layout = useGet(atRun(id, "graph"), { layout: 1, fold: 1, unfold }, { deps: [head.epoch, head.status] });
   const graph = useMemo(() => {
@@ -26,7 +26,7 @@ export function Graph({ run }) {
     return run.state ? asOf(layout.data, run.state.graph) : null;
   }, [layout.data, run.state, moment.at, steps]);
   const [before, setBefore] = useState(null);
-  if (graph && graph !== before) setBefore(graph); // while another moment is asked for, the one of before stays
+  if (graph && graph !== before) setBefore(graph); // while another moment is loading, the previous one stays
   const shown = graph ?? before;
   const [gone, setGone] = useState(0);
   const beside = useRef(null); // the step whose branches were unfolded
@@ -48,7 +48,7 @@ export function Graph({ run }) {
   </div>`;
 }
 
-/** The layout with what the steps are like now. */
+/** The layout with the steps' states now. */
 function asNow(layout, steps) {
   const state = (node) => {
     const now = steps[node.step];
@@ -57,7 +57,7 @@ function asNow(layout, steps) {
   return withStates(layout, state, (source, arc) => steps[source]?.arcs?.[arc] ?? 0);
 }
 
-/** The layout with what the steps were like then. */
+/** The layout with the steps' states at a past event. */
 function asOf(layout, then) {
   const states = new Map(then.nodes.map((n) => [n.step, n]));
   const fired = new Map(then.edges.map((e) => [`${e.source} ${e.arc}`, e.fired]));
@@ -80,7 +80,7 @@ function withStates(layout, state, fired) {
   return { ...layout, nodes, edges };
 }
 
-/** The steps as a tree, and the search for one: Enter selects it, and `found` is told. */
+/** The steps as a tree, and the search for one: Enter selects it and calls `found`. */
 export function Outline({ graph, selected, select, found }) {
   const [wanted, setWanted] = useState("");
   const tree = useMemo(() => ordered(graph), [graph]);
@@ -136,7 +136,7 @@ function ordered(graph) {
   walk();
   for (const node of graph.nodes) {
     if (!met.has(node.step)) {
-      stack.push([node.step, 1]); // what no arc leads to from the entry
+      stack.push([node.step, 1]); // steps that no arc from the entry leads to
       walk();
     }
   }

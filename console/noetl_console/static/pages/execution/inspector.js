@@ -1,4 +1,4 @@
-// What is selected: a step, or one iteration of it.
+// Details of the selected step or iteration.
 import { html, useState } from "../../vendor/preact.js";
 import { atRun } from "../../core/api.js";
 import { duration, iteration, number, plural, time } from "../../core/format.js";
@@ -37,7 +37,7 @@ function Step({ run }) {
   const result = summary?.steps[step]?.result;
   const waits = (head.waiting_for ?? []).filter((w) => w.step === step);
   const why = useWhyStep(run);
-  const caused = why.data?.causes.length; // then what failed is told there, with more
+  const caused = why.data?.causes.length; // then the causes are shown there, in more detail
   const error = !caused && head.error?.step === step ? head.error : null;
   return html`
     <section><div class="row"><${Status} value=${status} warnings=${loop?.failed} note=${moment.at ? "then" : ""} />${now ? html`<span class="soft">${plural(now.visits, "run")}${now.open ? `, ${number(now.open)} open` : ""}</span>` : html`<span class="soft">No token has come here.</span>`}</div>

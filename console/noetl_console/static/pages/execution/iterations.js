@@ -1,4 +1,4 @@
-// Iterations of a loop: all of them as a heat map, what failed by its errors, and each one in a list.
+// Iterations of a loop: a heat map of all, failures by error, and a list.
 import { html, useEffect, useMemo, useState } from "../../vendor/preact.js";
 import { atRun, get } from "../../core/api.js";
 import { duration, iteration, number, oneLine, plural } from "../../core/format.js";
@@ -15,7 +15,7 @@ const PAGE = 100;
 /** Names of steps with a loop. */
 const looping = (steps) => Object.entries(steps).filter(([, s]) => s.loop).map(([name]) => name);
 
-/** What a step with a loop came to. */
+/** The results of a step with a loop. */
 export function useSummary(run, step) {
   return useGet(step && atRun(run.id, "steps", step, "summary"), { buckets: BUCKETS }, { deps: [run.version] });
 }
@@ -25,7 +25,7 @@ export function Iterations({ run }) {
   const step = run.step && run.steps[run.step]?.loop ? run.step : loops.find((s) => run.steps[s].loop.failed) ?? loops[0];
   const summary = useSummary(run, step);
   const { query } = route.value;
-  if (!step) return html`<div class="content"><${Empty} title="No step has a loop">Iterations are those of steps with <code>loop:</code>.<//></div>`;
+  if (!step) return html`<div class="content"><${Empty} title="No step has a loop">Only steps with <code>loop:</code> have iterations.<//></div>`;
   const shown = summary.data;
   const counts = run.steps[step].loop;
   return html`<div class="toolbar">
@@ -67,7 +67,7 @@ function List({ run, step, query }) {
   const { rows } = pages;
   const words = useMemo(() => (query.from ? `from ${number(Number(query.from))} on` : "from the first on"), [query.from]);
   const filters = html`<span class="soft">${words}</span><span class="spring"></span>
-    <${Choice} id="iteration-status" label="Status" options=${[["", "All"], ["error", "Failed"], ["ok", "Succeeded"], ["running", "Under way"]]} value=${query.of ?? ""} change=${(of) => put({ of })} />
+    <${Choice} id="iteration-status" label="Status" options=${[["", "All"], ["error", "Failed"], ["ok", "Succeeded"], ["running", "In progress"]]} value=${query.of ?? ""} change=${(of) => put({ of })} />
     <${Filter} id="iteration-search" label="Search" placeholder="Index or error…" value=${query.q} change=${(q) => put({ q, from: "" })} />
     ${query.from || query.q ? html`<button class="button plain" onClick=${() => put({ from: "", q: "" })}>From the first</button>` : null}`;
   return html`<${Card} label="List of iterations" title="Iterations" more=${filters}>

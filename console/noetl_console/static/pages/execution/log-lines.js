@@ -1,4 +1,4 @@
-// What tasks wrote, as it comes.
+// The output of tasks, as it arrives.
 import { html, useEffect, useRef, useState } from "../../vendor/preact.js";
 import { atRun, get } from "../../core/api.js";
 import { parts, plain } from "../../core/ansi.js";
@@ -25,7 +25,7 @@ export function Logs({ run }) {
     <${Entries} key=${run.step ?? ""} run=${run} step=${run.step} lines=${q || level ? lines : undefined} follow=${follow} seen=${seen} />`;
 }
 
-/** A file of what is shown, without colours. */
+/** The lines shown, as a file without colours. */
 function save(entries, name) {
   const words = entries.map((e) => `${e.at} ${e.step ?? ""}/${e.task} ${e.status}\n${[e.stdout, e.stderr].filter(Boolean).map((text) => `${plain(text).replace(/\n$/, "")}\n`).join("")}`);
   const link = Object.assign(document.createElement("a"), { href: URL.createObjectURL(new Blob([words.join("")], { type: "text/plain" })), download: name });
@@ -52,7 +52,7 @@ export function Entries({ run, step, compact = false, follow, seen, lines = (tex
   }, [follow, found.data, !shown.length]);
   const wait = pending(shown.length || !more ? found : { ...found, data: null }, "Reading logs");
   if (wait) return wait;
-  if (!shown.length) return compact ? html`<p class="soft">Nothing was written.</p>` : html`<div class="content"><${Empty} title=${logs.length ? "No line fits" : "No task wrote anything"}>${step ? html`<button class="button" onClick=${() => run.select("")}>Of every step</button>` : "Standard output and standard error of tasks stand here."}<//></div>`;
+  if (!shown.length) return compact ? html`<p class="soft">Nothing was written.</p>` : html`<div class="content"><${Empty} title=${logs.length ? "No line fits" : "No task wrote anything"}>${step ? html`<button class="button" onClick=${() => run.select("")}>Show every step</button>` : "This page shows standard output and standard error of tasks."}<//></div>`;
   return html`<div class=${compact ? "log" : "content log"} tabindex=${compact ? undefined : "0"}>
     ${shown.map((e) => html`<${Entry} key=${e.event_id ?? `${e.task_run_id} ${e.attempt}`} entry=${e} id=${run.id} />`)}
     ${more ? html`<p class="empty"><button class="button" onClick=${found.again}>More</button></p>` : null}<i ref=${end}></i>

@@ -1,4 +1,4 @@
-// What tasks wrote: the view, and the entries of one step. Their module is loaded when they are shown.
+// The output of tasks: the view, and the entries of one step. Their module is loaded when they are shown.
 import { html } from "../../vendor/preact.js";
 import { Later } from "../../components/later.js";
 

@@ -1,4 +1,4 @@
-// The time cursor: which event of the past everything on the page is as of (null: now), and the slider that moves it.
+// The time cursor: the event as of which the page shows everything (null: now), and the slider that moves it.
 import { html, useEffect, useRef, useState } from "../../vendor/preact.js";
 import { atRun, get } from "../../core/api.js";
 import { number, time } from "../../core/format.js";
@@ -7,7 +7,7 @@ import { put } from "../../core/router.js";
 import { Icon } from "../../components/icons.js";
 
 /** `{event, position, seek, now, error}` of the event `at`, which is the `n`-th where that is known (`position` is null where it is not).
- * `seek(n)` goes to the n-th event; while one request is under way only the newest wish waits. */
+ * `seek(n)` goes to the n-th event; while a request is in progress, only the newest of the others waits. */
 export function useMoment(id, at, n) {
   const [found, set] = useState({ event: null, position: null, error: null });
   const wish = useRef(null);
@@ -88,7 +88,7 @@ export function Slider({ head, moment }) {
   </div>`;
 }
 
-/** About where an event is whose number nobody knows, by its time. */
+/** The approximate position of an event, estimated from its time. */
 function about(head, event, last) {
   const [began, at] = [Date.parse(head.started_at), Date.parse(event.timestamp)];
   return Math.max(0, Math.min(last, Math.round((last * (at - began)) / Math.max(1, head.duration_ms))));

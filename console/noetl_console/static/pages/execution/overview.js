@@ -1,4 +1,4 @@
-// What it came to at a glance: why it failed or what it let pass, what it waits for, what it was given and what it gave.
+// The execution at a glance: its failure or tolerated errors, waits, inputs and result.
 import { html } from "../../vendor/preact.js";
 import { bdi, Card } from "../../components/parts.js";
 import { Json } from "../../components/json.js";
@@ -9,7 +9,7 @@ export function Overview({ run }) {
   const why = useWhy(run, null);
   const { head, summary } = run;
   const { causes, facts } = why.data ?? {};
-  // What it waits for stands below, with what answers it.
+  // Its waits are listed below, with the forms that answer them.
   const found = facts && !run.moment.at ? { ...why, data: { ...why.data, facts: facts.filter((f) => f.fact === "retry" || !f.wait) } } : why;
   const value = (title, of) => of && typeof of === "object" && !Object.keys(of).length ? null : html`<${Card} title=${title}><div class="inside"><${Json} value=${of} open=${2} /></div><//>`;
   return html`<div class="content padded overview">

@@ -1,4 +1,4 @@
-// One execution. The address has what is selected (`step`, `i`) and the time cursor (`at`); all parts of the page stand on these.
+// One execution. The address has what is selected (`step`, `i`) and the time cursor (`at`); all parts of the page use these.
 import { html, useEffect, useMemo, useState } from "../../vendor/preact.js";
 import { atRun, get } from "../../core/api.js";
 import { dateTime, duration, shortId, waitWords } from "../../core/format.js";
@@ -12,7 +12,7 @@ import { useChanges } from "./follow.js";
 import { Overview } from "./overview.js";
 import { Slider, useMoment } from "./moment.js";
 
-// Views by their names: what they are called, and where they are. All but the first are loaded when they are opened.
+// Views by name: their titles and modules. All but the first are loaded when they are opened.
 const VIEWS = {
   overview: ["Overview", () => Overview],
   graph: ["Graph", async () => (await import("./graph.js")).Graph],
@@ -63,7 +63,7 @@ export function Execution({ parts }) {
     if (head) document.title = `${head.status} ${summary.data?.playbook.path ?? ""} · NoETL`;
   }, [head?.status, summary.data]);
   useEffect(() => reveal(".tabs [aria-current]"), [tab, !head]);
-  // All that parts of the page stand on.
+  // Data shared by all parts of the page.
   const run = useMemo(
     () => ({ id, head, steps: changes.steps, version: changes.version, look: changes.look, summary: summary.data, moment, state: moment.at && then.data?.at === moment.at ? asOf(then.data.graph) : null, step: query.step || null, i: query.i || null, select, open }),
     [id, changes.version, summary.data, moment.at, moment.event, then.data, query.step, query.i],
@@ -84,7 +84,7 @@ export function Execution({ parts }) {
   </div>`;
 }
 
-/** What everything was like at a moment, by the graph of then: the state with its ctx takes longer, and only one view shows it. */
+/** The state at a past event, from the graph of that event. The full state with ctx takes longer, and only one view needs it. */
 function asOf(graph) {
   const reached = graph.nodes.filter((n) => n.runs || n.status || n.tokens);
   return { status: graph.status, graph, steps: Object.fromEntries(reached.map((n) => [n.step, { status: n.status, visits: n.runs, tokens: n.tokens ?? 0, loop: n.counts }])) };
@@ -110,7 +110,7 @@ function Head({ run }) {
   </header>`;
 }
 
-/** In one line, what the overview tells: what it failed of, why it cannot go on, or what it waits for. */
+/** The overview in one line: the failure, the obstacle, or the wait. */
 function Brief({ run: { id, head, moment } }) {
   const { kind, message, step } = head.error ?? {};
   const [wait] = head.waiting_for ?? [];

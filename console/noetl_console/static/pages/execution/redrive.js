@@ -1,4 +1,4 @@
-// Running what has ended again: from where, with what, and what of it runs, before it does.
+// The redrive form: the place to begin, new values, and a preview of the parts that run again.
 import { html, useEffect, useState } from "../../vendor/preact.js";
 import { atPlaybook, atRun, get, post } from "../../core/api.js";
 import { number, oneLine } from "../../core/format.js";
@@ -73,17 +73,17 @@ export function Redrive({ run, begin, onClose }) {
     <${JsonField} id="redrive-args" label="Arguments of the step to replace" hint=${'A JSON object such as {"rate": 2}; empty: as they were'} change=${json("args", setArgs)} rows="3" />
     <${JsonField} id="redrive-ctx" label="Keys of ctx to set" hint="A JSON object; objects merge. Empty: as it is" change=${json("ctx", setCtx)} rows="3" />
     ${source === null ? html`<div><button type="button" class="button" onClick=${edit} disabled=${!run.summary}>Edit the playbook…</button></div>` : html`<div class="field"><span class="label">Playbook${changed ? " (edited)" : ""}</span><${Editor} value=${source.before} language="yaml" label="Playbook" onChange=${(now) => setSource((s) => ({ ...s, now }))} /></div>`}
-    ${unfit ? html`<p class="tone-bad">Arguments and ctx are JSON objects.</p>` : wrong ? html`<${Refused} error=${wrong} />` : plan ? html`<${Plan} plan=${plan} />` : html`<p class="soft">Looking what would run again…</p>`}<//>`;
+    ${unfit ? html`<p class="tone-bad">Arguments and ctx are JSON objects.</p>` : wrong ? html`<${Refused} error=${wrong} />` : plan ? html`<${Plan} plan=${plan} />` : html`<p class="soft">Loading the preview…</p>`}<//>`;
 }
 
 /** The tasks of a run; the first with its visit, where a task has several: `fetch@7`. */
 const tasksOf = ({ tasks, kept_visits: visits }) => (visits ? tasks.map((task, n) => (n ? task : `${task}@${(visits[task] ?? 0) + 1}`)) : tasks);
 
-/** What would run again, and what is kept. */
+/** The parts that would run again, and those that are kept. */
 function Plan({ plan }) {
   const rows = [
     ...plan.again.map((r) => ["again", html`<b>${bdi(r.step, 60)}</b>${r.iterations ? html`: iterations ${oneLine(r.iterations.join(", ") || "none", 120)} <span class="soft">(${number(r.kept_iterations)} kept)</span>` : null}${r.tasks ? html`<span class="soft"> tasks ${oneLine(tasksOf(r).join(", "), 80)}</span>` : null}`]),
     ...[["then", plan.then], ["waits", plan.waiting], ["kept", plan.kept]].filter(([, names]) => names.length).map(([word, names]) => [word, html`${bdi(names.join(", "), 200)}`]),
   ];
-  return html`<section aria-label="Preview" aria-live="polite"><h3>What would happen</h3><dl class="facts">${rows.map(([word, what]) => html`<dt>${word}</dt><dd>${what}</dd>`)}</dl></section>`;
+  return html`<section aria-label="Preview" aria-live="polite"><h3>Preview</h3><dl class="facts">${rows.map(([word, what]) => html`<dt>${word}</dt><dd>${what}</dd>`)}</dl></section>`;
 }

@@ -2,9 +2,9 @@
 import { duration, iteration, number, oneLine, plural, shortId, waitWords } from "../../core/format.js";
 import { tone } from "../../components/status.js";
 
-const APART = 5; // iterations that failed, and of the slowest
+const APART = 5; // rows for failed iterations, and for the slowest ones
 const MOST = 50; // rows below a run
-const UNFOLDED = 3; // runs that failed: what is below them is shown at once
+const UNFOLDED = 3; // failed runs whose rows below are shown at once
 const WAITS = new Set(["wait", "limit"]);
 const RUNS = new Set(["run", "undo", "chunk"]);
 
@@ -29,10 +29,10 @@ export function rowsOf(data, { id, from = 0, level = 1, steps = {}, own = true }
   return rows;
 }
 
-/** Give a run the parts of its bar, what it says, and what is below it. */
+/** Give a run the parts of its bar, its words and its rows below. */
 function finish(row, loop) {
   const spans = withDelays(row.spans.sort((a, b) => a.offset_ms - b.offset_ms));
-  const tasks = spans.some((s) => s.kind === "task"); // then they are what was at work
+  const tasks = spans.some((s) => s.kind === "task"); // then the tasks are the working spans, not the attempts
   const first = spans.find((s) => s.kind === "attempt");
   const parts = spans.filter((s) => !tasks || s.kind !== "attempt").map((s) => ({ from: s.offset_ms, took: s.duration_ms, look: s.kind === "queued" ? "queued" : WAITS.has(s.kind) ? "wait" : tone(worked(s)) }));
   if (first && !spans.some((s) => s.kind === "queued") && first.offset_ms > row.from) parts.unshift({ from: row.from, took: first.offset_ms - row.from, look: "queued" });
@@ -64,7 +64,7 @@ function withDelays(spans) {
   return out;
 }
 
-/** How a span at work ended: one that was suspended to wait did not fail. */
+/** The outcome of a working span. A span suspended by a wait did not fail. */
 const worked = (s) => (s.duration_ms === null ? "running" : ["suspended", "released"].includes(s.status) ? "ok" : s.status);
 
 /** An attempt or a wait as a row; of a wait for executions that were called a row for each. */
@@ -121,7 +121,7 @@ export function seen(rows, open, found) {
   return { list, asks };
 }
 
-/** When something was at work: without waits, and without runs and attempts of which more is known. */
+/** The times in which something worked: without waits, and without runs and attempts that have more detailed rows. */
 export function busy({ spans, duration_ms }) {
   const parents = new Set(spans.map((s) => s.parent));
   const told = new Set(spans.filter((s) => s.kind === "task").map((s) => s.step_run_id));
@@ -129,5 +129,5 @@ export function busy({ spans, duration_ms }) {
   return at.map((s) => [s.offset_ms, s.offset_ms + (s.duration_ms ?? duration_ms - s.offset_ms)]);
 }
 
-/** A row in words, for who does not see its bar. */
+/** A row in words, for people who do not see its bar. */
 export const rowWords = (row) => (row.parts.length ? [row.status, `from ${duration(row.from)}`, row.words].filter(Boolean).join(", ") : row.words);

@@ -1,5 +1,5 @@
 // Runs over time as a Gantt chart: attempts, waits, iterations and called executions below them, the critical path, and idle time folded.
-// Of very many runs those that failed and the slowest.
+// If there are very many runs, only the failed and the slowest ones are shown.
 import { html, useEffect, useMemo, useRef, useState } from "../../vendor/preact.js";
 import { atRun, get } from "../../core/api.js";
 import { duration, number, plural } from "../../core/format.js";
@@ -16,19 +16,19 @@ import { idle, scaleOf, ticks } from "./timescale.js";
 const ROWS = 1000;
 const CHILD_ROWS = 200;
 const PAGE = 1000; // iterations that are drawn
-const BUCKETS = 256; // parts of a longer loop, of which the slowest iterations of SLOWEST are asked for
+const BUCKETS = 256; // parts of a longer loop; the slowest iterations are requested from SLOWEST of them
 const SLOWEST = 5;
 const HEIGHT = 26;
 const APART = 110; // pixels between ticks
-const DRAGGED = 5; // pixels from which on it is no click
-const CLOSEST = 1e-5; // of all the time
+const DRAGGED = 5; // minimum movement of a drag in pixels; less is a click
+const CLOSEST = 1e-5; // share of the whole time
 const LEGEND = [["queued", "queued"], ["ok", "worked"], ["run", "at work"], ["wait", "waiting"], ["bad", "failed"], ["critical", "critical path"]];
 
 export function Timeline({ run }) {
   const { query } = route.value;
   const [first, last] = (query.z ?? "").split("-").map(Number);
   const zoomed = last > first ? [first, last] : null;
-  const cut = useRef(false); // not all runs are shown: those of the time that is looked at are asked for
+  const cut = useRef(false); // not all runs are shown: request those of the visible time
   const found = useGet(atRun(run.id, "timeline"), { rows: ROWS, ...(cut.current && zoomed ? { from: Math.floor(first), to: Math.ceil(last) } : {}) }, { deps: [run.version] });
   const { data } = found;
   if (data && !zoomed) cut.current = data.rows.shown < data.rows.total;
@@ -167,7 +167,7 @@ function Row({ id, row, style, place, whole, active, chosen, unfolded, press }) 
     <span class="number soft took">${row.parts.length ? (row.took === null ? "open" : duration(row.took)) : ""}</span></div>`;
 }
 
-/** What is below rows and has to be asked for: the runs of executions that were called, and iterations. */
+/** The rows below others that have to be requested: runs of called executions, and iterations. */
 function useBelow(run, data) {
   const [found, set] = useState({});
   const asked = useRef({});

@@ -1,6 +1,6 @@
 // The scale of a timeline: instants to places and back, idle time folded, ticks at round times. Instants are milliseconds from the beginning.
 
-const SHARE = 0.04; // of the busy time: what a folded idle time is as wide as
+const SHARE = 0.04; // width of a folded idle time, as a share of the busy time
 const LEAST_MS = 1000;
 const UNITS = [["d", 86400000], ["h", 3600000], ["min", 60000], ["s", 1000]];
 const STEPS = [
@@ -23,7 +23,7 @@ export function idle(spans, whole) {
   return gaps.filter(([from, to]) => to - from > Math.max(LEAST_MS, busy / 2));
 }
 
-/** Places of instants, as pairs in which both grow: `at(instant)` and `instant(place)`; `whole` is the last place. */
+/** A monotonic scale from instants to places: `at(instant)` and `instant(place)`; `whole` is the last place. */
 export function scaleOf(whole, folds = []) {
   const busy = whole - folds.reduce((sum, [from, to]) => sum + to - from, 0);
   const width = Math.max(busy, LEAST_MS / 100) * SHARE;

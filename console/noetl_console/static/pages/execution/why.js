@@ -1,4 +1,4 @@
-// Why: of a step, that it ran or did not, by guards with what they read, arcs, what a join lacks; of an execution, what it came to.
+// Explains why a step ran or did not (guards with the values they read, arcs, missing inputs of joins), and the outcome of an execution.
 import { html, useState } from "../../vendor/preact.js";
 import { atRun } from "../../core/api.js";
 import { iteration, plural, time } from "../../core/format.js";
@@ -9,23 +9,23 @@ import { Json } from "../../components/json.js";
 import { bdi, Refused } from "../../components/parts.js";
 import { Redrive } from "./redrive.js";
 
-const DEEPEST = 6; // how far what lies behind is moved in
+const DEEPEST = 6; // levels by which earlier causes are indented
 const SHOWN = 60;
 
-/** Why the selected step ran or did not. */
+/** The reasons why the selected step ran or did not. */
 export function useWhyStep(run) {
   const { step } = run;
   const now = run.steps[step];
   return useWhy(run, step, [now?.status, now?.visits, now?.open, now?.tokens, now?.parked]);
 }
 
-/** It as a section of the inspector. */
+/** The reasons as a section of the inspector. */
 export function WhyStep({ run, why }) {
   return html`<section aria-label="Why"><h3>Why${run.moment.at ? html` <span class="soft">as of then</span>` : null}</h3>
     <${Why} found=${why} run=${run} /></section>`;
 }
 
-/** The answer of `why`, of a step or (null) of the execution, as of the moment; what is now is asked again when one of `deps` changes. */
+/** The answer of `why` for a step, or (null) for the execution, as of the moment. The present one is requested again when one of `deps` changes. */
 export function useWhy(run, step, deps = []) {
   const { at } = run.moment;
   const changing = [run.head.status, run.head.epoch, ...deps].map((each) => (at ? null : each));
@@ -53,26 +53,26 @@ function Fact({ fact, run }) {
   const warning = fact.fact === "warning";
   const [, text, after] = (warning && /^(.*); (the run went on, .*)$/s.exec(said(fact))) || [, said(fact)];
   return html`<li class=${warning || fact.fact === "dead_end" ? "warning" : fact.depth ? "behind" : ""} style=${{ marginLeft: `${Math.min(fact.depth, DEEPEST) * 12}px` }}>
-    ${arcs.length && fact.fact !== "dead_end" ? html`<p class="soft"><${StepLink} step=${fact.step} run=${run} />: ${arcs.length > 1 ? "which of its arcs fired" : "its arc"}</p>` : html`<p class=${look ? `sentence tone-${look}` : ""}>${bdi(text, 600)}</p>`}${after ? html`<p>${after}</p>` : null}
+    ${arcs.length && fact.fact !== "dead_end" ? html`<p class="soft"><${StepLink} step=${fact.step} run=${run} />: ${arcs.length > 1 ? "its arcs" : "its arc"}</p>` : html`<p class=${look ? `sentence tone-${look}` : ""}>${bdi(text, 600)}</p>`}${after ? html`<p>${after}</p>` : null}
     <${Source} of=${fact} />
     ${arcs.length ? html`<ul>${arcs.map((a) => html`<${Arc} arc=${a} run=${run} />`)}</ul>` : null}
     ${guards.length ? html`<ul>${guards.map((g) => html`<li><${Guard} guard=${g} /></li>`)}</ul>` : null}
     <p class="soft where">${fact.iteration ? html`<${Iteration} of=${fact} />` : null}${warning && fact.step ? html`<${StepLink} step=${fact.step} run=${run} />` : null}${fact.line ? html`<span>${warning ? `${run.summary?.playbook.path}, ` : ""}line ${fact.line}</span>` : null}${fact.event_id ? html`<button class="button plain" title="Go to that moment" onClick=${() => put({ at: fact.event_id, n: "" })}>${time(fact.timestamp)}</button>` : null}</p></li>`;
 }
 
-/** Its sentence, without what its arcs or guards say again. */
+/** The sentence of a fact, without the part that its arcs or guards repeat. */
 function said(fact) {
   const end = fact.arcs?.length || fact.guards?.length ? fact.text.indexOf(": ") : -1;
   return end > 0 ? fact.text.slice(0, end) : fact.text;
 }
 
 function Arc({ arc, run }) {
-  const [tone, icon, word] = arc.fired ? ["ok", "check", "fired"] : arc.not_looked_at ? ["idle", "dash", "not looked at, as one before it fired"] : ["idle", "cross", "did not fire"];
+  const [tone, icon, word] = arc.fired ? ["ok", "check", "fired"] : arc.not_looked_at ? ["idle", "dash", "not evaluated, because one before it fired"] : ["idle", "cross", "did not fire"];
   return html`<li><span class="tone-${tone}"><${Icon} name=${icon} /></span> to <${StepLink} step=${arc.target} run=${run} /> <span class="tone-${tone}">${word}</span>
     ${arc.guard ? html`<${Guard} guard=${arc.guard} />` : arc.fired ? html`<span class="soft">: it has no condition</span>` : null}</li>`;
 }
 
-/** A condition, whether it holds, and the values that it read. */
+/** A condition, its result, and the values that it read. */
 function Guard({ guard }) {
   const word = guard.holds === null ? "cannot be told" : guard.holds ? "is true" : "is false";
   return html`<div class="guard"><code>${bdi(guard.when, 300)}</code> <b class=${guard.holds ? "tone-ok" : "tone-bad"}>${word}</b>
@@ -91,7 +91,7 @@ export function Failure({ error, where, more, children }) {
     <p class="soft"><strong>${kind}</strong>${where}</p></div>${more}</div>`;
 }
 
-/** Details whose body is JSON with the value of that text, unless it has numbers that would be rounded. */
+/** Details with a parsed JSON body, unless it has numbers that would be rounded. */
 function read(details) {
   try {
     return /\d{16}/.test(details.body) ? details : { ...details, body: JSON.parse(details.body) };

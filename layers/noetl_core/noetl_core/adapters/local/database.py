@@ -321,7 +321,7 @@ class Database:
 
     def _roll_back(self) -> None:
         with self._lock, suppress(sqlite3.DatabaseError):
-            if self._connection.in_transaction:  # else SQLite has done so
+            if self._connection.in_transaction:  # otherwise SQLite has rolled back already
                 self._connection.execute("ROLLBACK")
 
     def rows(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
@@ -335,7 +335,7 @@ class Database:
         """Return the connection that reads for this thread."""
         transaction = self._transaction
         if transaction is None or not transaction.begun or transaction.thread == threading.get_ident() or self.path == MEMORY:
-            return self._connection  # memory outlives nothing: its readers may see what is not committed yet
+            return self._connection  # memory does not outlive the process: readers may see uncommitted rows
         if self._reader is None:
             (_, _, file) = self._connection.execute("PRAGMA database_list").fetchone()  # its path may be relative
             self._reader = sqlite3.connect(file, isolation_level=None, check_same_thread=False)

@@ -163,7 +163,7 @@ class LazyTempResultStore(FileResultStore):
         self._synced = False
 
     @property
-    def _root(self) -> Path:  # type: ignore[override]  # an attribute there, made at its first use here
+    def _root(self) -> Path:  # type: ignore[override]  # an attribute of the base class, created here at its first use
         with self._making:
             if self._folder is None:
                 self._folder = Path(tempfile.mkdtemp(prefix="noetl-results-")).resolve()

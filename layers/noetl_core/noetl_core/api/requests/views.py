@@ -102,7 +102,7 @@ class GetIteration(Request["steps_shapes.IterationDetail"]):
 
 
 class ExplainExecution(Request["why_shapes.Why"]):
-    """Why a step ran or did not; without a step, why the execution has its status."""
+    """Explain why a step ran or did not; without a step, why the execution has its status."""
 
     http = Http("GET", f"{EXECUTION}/why", right=READS)
     execution_id: ExecutionId

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NotRequired
 
-from typing_extensions import TypedDict  # of `typing` pydantic takes them from Python 3.12 on
+from typing_extensions import TypedDict  # pydantic accepts those of `typing` only from Python 3.12 on
 
 from noetl_core.api.shapes.catalog import PlaybookVersion
 from noetl_core.api.shapes.service import By as By

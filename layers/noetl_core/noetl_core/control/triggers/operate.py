@@ -166,7 +166,7 @@ def switch(control: Control, path: str, name: str, *, on: bool) -> shapes.Trigge
 def _switched(control: Control, record: TriggerRecord, *, on: bool) -> ScheduleState:
     state = ScheduleState.read(record.state)
     for occurrence in (*state.starting, *state.waiting):
-        record_skipped(control, record, occurrence, "skipped", "the trigger was switched off")
+        record_skipped(control, record, occurrence, "skipped", "the trigger was disabled")
     state = replace(state, waiting=(), starting=())
     return switched_on(schedule_of(record.source), state, control.clock.now()) if on else state
 

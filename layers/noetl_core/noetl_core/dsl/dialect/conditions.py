@@ -59,7 +59,7 @@ def expression_of(r: Reader, node: Node, what: str, subject: Subject) -> str | N
     try:
         compiled = compile_text(text)
     except TemplateError as error:
-        if not is_template(value):  # others are reported where all templates are
+        if not is_template(value):  # others are reported together with all templates
             r.report("E301", node, f"template: {error.message}", 'write "{{ ... }}"')
         return None
     if found is None or not compiled.is_expression:

@@ -55,7 +55,7 @@ Table = dict[tuple[str, ...], Named]
 
 def rewrite_outputs(e: Edits, root: Node, steps: list[Node]) -> None:
     """Replace the names of parts of results in the templates that read them."""
-    if "output" not in e.r.loaded.text:  # to look for it takes a fifteenth of the time of parsing
+    if "output" not in e.r.loaded.text:  # the search takes a fifteenth of the parsing time
         return
     _refuse_in_workbook(e, root)
     results, tasks = Table(), list[Table]()
@@ -122,7 +122,7 @@ def tasks_below(
                 yield from tasks_below(child, key, (*path, key))
 
 
-# --- what is named ------------------------------------------------------------------------------------------------------
+# --- names --------------------------------------------------------------------------------------------------------------
 
 
 def _of_step(e: Edits, step: Node) -> tuple[list[Named], Table, Selections]:
@@ -244,7 +244,7 @@ def as_expression(path: str) -> str | None:
     return out or None
 
 
-# --- who reads it -------------------------------------------------------------------------------------------------------
+# --- readers ------------------------------------------------------------------------------------------------------------
 
 
 def _rewrite(e: Edits, holder: Node, key: str | int, table: Table) -> None:

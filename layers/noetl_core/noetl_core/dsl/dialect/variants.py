@@ -260,7 +260,7 @@ def _last_tasks(steps: list[Node]) -> dict[str, tuple[str, str]]:
     return out
 
 
-# --- what a loop gave ---------------------------------------------------------------------------------------------------
+# --- results of loops ---------------------------------------------------------------------------------------------------
 
 
 def _loop_results(r: Reader, root: Node, steps: list[Node]) -> None:

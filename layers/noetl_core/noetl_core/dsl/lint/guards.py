@@ -58,7 +58,7 @@ class Guards:
         return any(_contradict(x, y) for x in _parts(left) for y in _parts(right))
 
     def _expression(self, text: str) -> nodes.Expr | None:
-        compiled = self._compiled.get(text)  # `{{ true }}` for a plain true is in no text
+        compiled = self._compiled.get(text)  # `{{ true }}`, which replaces a plain true, is in no text
         return (compile_text(text) if compiled is None else compiled).expression
 
 

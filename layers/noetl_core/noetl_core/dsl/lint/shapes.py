@@ -190,7 +190,7 @@ class Shapes:
         self._within_each_other += 1
         try:
             return self._value_of(text, env)
-        except RecursionError:  # of deep templates
+        except RecursionError:  # raised for deep templates
             return None
         finally:
             self._within_each_other -= 1

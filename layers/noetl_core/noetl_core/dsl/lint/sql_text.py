@@ -80,7 +80,7 @@ def _duckdb(text: str) -> Wrong | None:
         return None
     try:
         database.extract_statements(text)
-    except Exception as error:  # of a type of its own in each release
+    except Exception as error:  # each release has another type for it
         message = str(error).removeprefix("Parser Error: ")
         if not message.startswith(("syntax error at or near", "unterminated")):
             return None
@@ -180,7 +180,7 @@ def _columns_of_duckdb(text: str) -> tuple[str, ...] | None:
         return None
     try:
         found = json.loads(database.execute("SELECT json_serialize_sql(?::VARCHAR)", [text]).fetchone()[0])
-    except Exception:  # of a type of its own in each release
+    except Exception:  # each release has another type for it
         return None
     statements = found.get("statements") or []
     node = statements[0].get("node", {}) if len(statements) == 1 else {}

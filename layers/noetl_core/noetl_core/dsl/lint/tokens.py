@@ -66,7 +66,7 @@ def _most_tokens(net: Net, source: int, target: int) -> float:
                 region.add(node)
                 if node != source or source == net.entry:
                     stack.append(node)
-    net.dominators.spend(20 * len(region))  # the treatment of each is below
+    net.dominators.spend(20 * len(region))  # the cost of treating each node below
     order = sorted(region)
     place = {node: n for n, node in enumerate(order)}
     graph = [[place[t] for t in net.live[node] if t in region] if node != target else [] for node in order]

@@ -22,7 +22,7 @@ def unused(lint: Lint, known: frozenset[str], suggest: Callable[[str, frozenset[
     for reads in lint.r.reads.values():
         for found in reads:
             if found.path == ("workload",) or (found.path[0] == "workload" and found.path[1] in METHODS):
-                return  # the whole of it goes somewhere
+                return  # the whole value is used
             read.add(found.path[1] if found.path[0] == "workload" else found.path[0])
     for code in lint.r.program_reads:
         keys = keys_read(code)

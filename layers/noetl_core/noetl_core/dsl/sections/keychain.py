@@ -137,7 +137,7 @@ def _check_together(r: Reader, item: Node, kind: str, options: Mapping[str, Any]
     if all(key in options for key in _ONE_BODY):
         r.report("E114", item, f"{what} has data and json", "keep one")
     if "token" in options and "token_url" in options:
-        r.report("E114", item, f"{what} has token and token_url", "keep one: the token, or where it is fetched")
+        r.report("E114", item, f"{what} has token and token_url", "keep one: the token, or the URL that issues it")
     if "map" in options and "credential" in options:
         r.report("E114", item, f"{what} has map and the name of one secret", "keep map")
     if kind == "oauth2" and not {"token_url", "credential"} & options.keys() and {"client_id", "data", "json"} & options.keys():

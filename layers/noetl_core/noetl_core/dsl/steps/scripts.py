@@ -172,6 +172,6 @@ def holding(text: str, contents: Mapping[str, str]) -> str:
     root = load(text).root
     held = root.get(HELD) if root is not None else None
     if held is not None and isinstance(held.value, dict):
-        return text  # whoever supplies some of the texts supplies all of them
+        return text  # a caller that supplies some of the texts supplies all of them
     lines = "".join(f"  {json.dumps(uri)}: {json.dumps(content)}\n" for uri, content in contents.items())
     return text + ("" if text.endswith("\n") else "\n") + f"{HELD}:\n{lines}"

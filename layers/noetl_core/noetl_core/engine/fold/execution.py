@@ -88,7 +88,7 @@ def _cancelling(s: State, e: ControlEvent, d: control.ExecutionCancelled, seq: i
 def _failing(s: State, e: ControlEvent, d: control.ExecutionFailing, seq: int) -> None:
     s.failure = failure = s.failure or d["error"].copy()
     if failure.get("fatal") and s.status in HELD:
-        s.status, s.stuck = "running", None  # it ends now, whoever held it
+        s.status, s.stuck = "running", None  # it ends now, even if paused or stuck
 
 
 @folds(control.ExecutionStuck)

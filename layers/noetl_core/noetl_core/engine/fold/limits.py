@@ -33,7 +33,7 @@ def _granted(s: State, e: ControlEvent, d: limits.LimitGranted, seq: int) -> Non
 def _refused(s: State, e: ControlEvent, d: limits.LimitRefused, seq: int) -> None:
     use = s.limits.pop(d["holder"])
     if d.get("deadlock") or d.get("displaced"):
-        _keep(s, use)  # it waits in line, or holds a place that it has not used, and leaves that
+        _keep(s, use)  # it leaves the queue, or a place that it has not used
     elif use.token is None:
         s.status, s.cancelled_for = "cancelling", d["reason"]
 

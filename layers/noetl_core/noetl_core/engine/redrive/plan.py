@@ -99,7 +99,7 @@ def plan(state: State, lineage: Lineage, old: Playbook, new: Playbook, request: 
     epoch = state.epoch + 1
     tokens = [_token(state, lineage, epoch, run, rerun, new, request) for run, rerun in reruns]
     tokens += [_put_back(state, epoch, token, {}) for token in put_back]
-    tokens.sort(key=lambda t: lineage.tokens[t["of"]].place)  # they go on in the order in which they branched off
+    tokens.sort(key=lambda t: lineage.tokens[t["of"]].place)  # they continue in the order in which they branched off
     _fits(new, {t["step"] for t in tokens})
     edits = _edited(lineage.ctx_without(gone_runs), request.ctx)
     data: control.ExecutionRedriven = {
@@ -130,7 +130,7 @@ def plan(state: State, lineage: Lineage, old: Playbook, new: Playbook, request: 
     return Plan(data, tuple(reruns), followers, put_back)
 
 
-# --- what is run again --------------------------------------------------------------------------------------------------
+# --- repeated runs ------------------------------------------------------------------------------------------------------
 
 
 def _targets(
@@ -141,7 +141,7 @@ def _targets(
     targets: dict[str, Rerun | None] = {}
     for run in lineage.live():
         if run.undone:
-            targets[run.id] = None  # the world is as if it had never run
+            targets[run.id] = None  # its effects have been undone
         elif run.ok is False and run.unhandled:
             targets[run.id] = {**_failed(old, run), **edited}
     if request.begin is not None:
@@ -208,7 +208,7 @@ def _begin_runs(lineage: Lineage, new: Playbook, begin: From) -> list[RunLineage
 def _check_path(step: Step, runs: list[RunLineage], begin: From) -> None:
     if step.loop is None:
         if begin.task is not None and len(begin.path) == 1:
-            return  # a visit: their number is known to the stream of the run
+            return  # a visit: only the run's stream has the number of visits
         number = ".".join(map(str, begin.path))
         remedy = f"; {begin.step}/{step.tasks[-1].name}@1 is the first visit of a task" if step.tasks else ""
         raise BadRedrive(f"step {begin.step!r} has no loop, so no iteration {number}{remedy}")
@@ -340,7 +340,7 @@ def _done(chunk: ChunkLineage) -> ChunkDone:
     return done
 
 
-# --- what stays ---------------------------------------------------------------------------------------------------------
+# --- kept parts ---------------------------------------------------------------------------------------------------------
 
 
 def _edited(ctx: Mapping[str, Any], edits: Mapping[str, Any]) -> dict[str, Any]:

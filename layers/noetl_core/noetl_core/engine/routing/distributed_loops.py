@@ -54,7 +54,7 @@ def _too_many_failed(p: RoutingPass, lead: Run, loop: LoopState) -> Failure | No
 
 def chunk_done(p: RoutingPass, run: Run, seq: int, event: TerminalEvent) -> None:
     lead = p.state.runs.get(run.parent or "")
-    done = event.data if event.name == "LoopChunkDone" else None  # else it could not begin, or the control plane ended it
+    done = event.data if event.name == "LoopChunkDone" else None  # otherwise it could not begin, or the control plane ended it
     p.emit(
         control.BoundaryRouted,
         run=run.id,

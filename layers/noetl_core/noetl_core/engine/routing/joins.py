@@ -38,7 +38,7 @@ def fire_joins(p: RoutingPass, *, quiet: bool) -> bool:
     for n, step in enumerate(joins):
         assert step.join is not None
         if step.join.mode == "all" and reachable.first >> n & 1:
-            continue  # thousands may wait here: they are looked at once
+            continue  # thousands may wait here: examine them once
         if waiting is None:
             waiting = _waiting(p)
         came = waiting.get(step.name, {})

@@ -71,7 +71,7 @@ def take_arcs(p: RoutingPass, step: Step, run: Run, event: TokenEvent) -> None:
         p.emit(control.CtxPatched, run=run.id, patch=patch)
     for arc, args, q in tokens:
         if q.key is not None and q.key in p.state.deduplicated:
-            continue  # `selected` has it; the token was made before
+            continue  # it is in `selected`; the token already exists
         token = ids.token_id(p.state.execution_id, run.id, arc.index, p.state.epoch)
         args = p.carried(args, token)
         p.emit(

@@ -75,7 +75,7 @@ def _times(schedule: Schedule, begin: int, *, back: bool) -> Iterator[int]:
         start += timedelta(seconds=1)
     for found in CronSim(schedule.cron, start.astimezone(zone), reverse=back):
         utc = found.astimezone(UTC)
-        if utc.astimezone(zone).replace(tzinfo=None) == found.replace(tzinfo=None):  # else no clock ever showed it
+        if utc.astimezone(zone).replace(tzinfo=None) == found.replace(tzinfo=None):  # otherwise no clock showed this time
             yield int(utc.timestamp()) * SECOND
 
 

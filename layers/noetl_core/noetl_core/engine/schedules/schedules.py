@@ -129,7 +129,7 @@ def decide(schedule: Schedule, key: str, state: ScheduleState, now: int, *, aliv
     return replace(decided, skipped=(*missed, *decided.skipped))
 
 
-# --- what has come --------------------------------------------------------------------------------------------------------
+# --- due occurrences ------------------------------------------------------------------------------------------------------
 
 
 def _come(schedule: Schedule, key: str, first: int | None, now: int) -> tuple[list[int], list[Skipped], int | None]:
@@ -176,7 +176,7 @@ def _missed(schedule: Schedule, first: int, last: int, why: str) -> Skipped:
     return Skipped(last, f"nothing could start {many} occurrences in time, from {name_of(first)} on; {why}", missed=True)
 
 
-# --- what starts ----------------------------------------------------------------------------------------------------------
+# --- starts ---------------------------------------------------------------------------------------------------------------
 
 
 def _admitted(schedule: Schedule, state: ScheduleState, *, alive: bool) -> Decided:

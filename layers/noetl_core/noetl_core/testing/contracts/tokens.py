@@ -62,7 +62,7 @@ class TokenCacheContract:
         assert tokens.begin_renewal("k", None, NOW, LATER)
         tokens.end_renewal("k", None)
         assert tokens.begin_renewal("k", None, NOW, LATER)
-        assert tokens.begin_renewal("k", None, LATER, LATER + SECOND)  # whoever had it is gone
+        assert tokens.begin_renewal("k", None, LATER, LATER + SECOND)  # its holder is gone
         tokens.end_renewal("unknown", "version")
 
     def test_a_token_that_is_expired_is_not_there(self, tokens: TokenCache) -> None:

@@ -111,7 +111,7 @@ class TriggerStoreContract:
         triggers.delete_trigger("team/flow", "c", "r1")
         assert list(triggers.delivery_triggers()) == []
 
-    # --- what became of occurrences ---
+    # --- outcomes of occurrences ---
 
     def test_firings_are_listed_newest_first_and_each_occurrence_once(self, triggers: TriggerStore) -> None:
         for number in range(5):
@@ -131,7 +131,7 @@ class TriggerStoreContract:
         assert [r.id for r in triggers.list_refused(NOW + 10, 9)] == ["2"]
         assert triggers.refused("1", NOW + 10) is None
 
-    # --- what could not start ---
+    # --- refused starts ---
 
     def test_a_refused_delivery_is_kept_once_until_it_is_forgotten(self, triggers: TriggerStore) -> None:
         for id in ("1", "3", "2", "3"):

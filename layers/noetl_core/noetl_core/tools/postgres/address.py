@@ -33,7 +33,7 @@ def pin_addresses(where: Mapping[str, str], policy: AddressPolicy) -> dict[str, 
     entries: list[tuple[str, str, str]] = []
     for host, number, port in zip(hosts, numbers, ports, strict=True):
         if not port.isdecimal() or not 0 < int(port) < 65536:
-            raise BadInput(f"port {port[:20]!r} is none")
+            raise BadInput(f"invalid port {port[:20]!r}")
         if not number and (not host or host.startswith(("/", "@"))):
             policy.check(LOOPBACK, int(port))
             entries.append((host, "", port))

@@ -231,7 +231,7 @@ class Loading:
                 copy.write(piece)
         self.copied.read += self._cursor.rowcount
 
-    # --- where they go ------------------------------------------------------------------------------------------------------
+    # --- destinations -------------------------------------------------------------------------------------------------------
 
     def _begin(self, names: tuple[str, ...]) -> None:
         """Prepare for rows with these columns."""

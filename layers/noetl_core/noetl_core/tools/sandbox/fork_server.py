@@ -50,7 +50,7 @@ def main(control_fd: int, folder: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ.clear()
     for name in [n for n in sys.modules if n.partition(".")[0] == "noetl_core"]:
-        del sys.modules[name]  # an author who imports it gets the one on the path, if there is one
+        del sys.modules[name]  # an author's import finds the module on the path, if there is one
     _keep()
     ForkServer(socket.socket(fileno=control_fd), folder).serve()
     os._exit(0)

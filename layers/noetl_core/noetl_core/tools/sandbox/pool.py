@@ -152,7 +152,7 @@ class ForkServer:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(1)
         self._stderr.seek(0)
-        output = self._stderr.read()[-WHY_CHARS:].decode("utf-8", "replace").strip() or "it said nothing"
+        output = self._stderr.read()[-WHY_CHARS:].decode("utf-8", "replace").strip() or "no output"
         return f"the process that runs python tasks cannot start (exit code {self.process.poll()}): {output}"
 
     def close(self) -> None:

@@ -297,7 +297,7 @@ def _imported(module: str, name: str | None) -> Any:
 def _call(main: Callable[..., Any], arguments: dict[str, Any], own: dict[str, Any]) -> Any:
     """Call `main` with values by the names of its parameters: arguments of the task and the step, otherwise `args`, `input_data`
     and `context` as in the code."""
-    import inspect  # 4 ms: only the first task of a worker pays; for others the fork server has it
+    import inspect  # 4 ms: only for the first task of a worker; for others, the fork server has imported it
 
     try:
         parameters = inspect.signature(main).parameters

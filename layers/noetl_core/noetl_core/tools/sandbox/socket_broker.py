@@ -188,7 +188,7 @@ class BrokeredCall:
     def _connect(self) -> int:
         _file, pointer, length, *_ = self._arguments
         address = self._copied_address(pointer, length)
-        if int.from_bytes(address[:2], "little") != AF_UNSPEC:  # which ends the connection
+        if int.from_bytes(address[:2], "little") != AF_UNSPEC:  # AF_UNSPEC would end the connection
             self._check(address)
         return _done(_libc.connect(self.sock.fileno(), address, len(address)))
 
@@ -234,7 +234,7 @@ class BrokeredCall:
         elif address and self.sock.family == socket.AF_UNIX:
             raise OSError(errno.EISCONN, "connected for good")
         else:
-            address = b""  # which a connection of TCP ignores
+            address = b""  # TCP connections ignore it
         return _done(
             _libc.sendto(self.sock.fileno(), data, ctypes.c_size_t(len(data)), flags & _FLAGS, address or None, len(address))
         )

@@ -40,7 +40,7 @@ def read(pid: int, pipe: FileIO) -> str:
     readable = select.poll()
     readable.register(pipe, select.POLLIN)
     if readable.poll(0):
-        pipe.read(1 << 20)  # drop what the task wrote before
+        pipe.read(1 << 20)  # drop earlier writes of the task
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, SIGNAL)
     while len(stack) < MAX_BYTES and not stack.endswith(ENDS) and readable.poll(max(0.0, until - time.monotonic()) * 1000):

@@ -114,7 +114,7 @@ def input_of(control: Control, state: State) -> dict[str, Any]:
     """Return the workload with the payload of the request."""
     try:
         return workload_of(control.playbook(state.digest), state)
-    except InvalidPlaybook:  # of an older version
+    except InvalidPlaybook:  # accepted by an older version
         return {**state.rendered, **state.payload}
 
 

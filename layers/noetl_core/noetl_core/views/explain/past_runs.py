@@ -41,7 +41,7 @@ def plan(
         if head.status == "completed":
             try:
                 past.append(past_run(control, head.execution_id, worker_mb))
-            except (NotFound, CorruptLog):  # it has expired since, or an operator must look at it
+            except (NotFound, CorruptLog):  # it has expired since, or an operator must examine it
                 continue
     found = forecast(playbook, past, payload).as_dict()
     if read < len(heads):

@@ -124,7 +124,7 @@ class Journal:
             if self.closed or self._released:
                 return
             self._released = True
-            if self._claimed or self._seq > self._first or self._pending is not None:  # else nothing was claimed
+            if self._claimed or self._seq > self._first or self._pending is not None:  # otherwise nothing was claimed
                 self.put(new(StepReleased, self._clock.now(), reason=reason))
                 self._commit(wake=False, leased=False)
             self.closed = True

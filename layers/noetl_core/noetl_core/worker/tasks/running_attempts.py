@@ -83,7 +83,7 @@ class RunningAttempts:
         def work() -> None:
             try:
                 attempt.outcome = self._caller.invoke(attempt.call, attempt.started_task)
-            except BaseException as error:  # the driver raises it; otherwise it would wait for ever
+            except BaseException as error:  # the driver raises it; otherwise it would wait forever
                 attempt.outcome = error
             self._ended.put(attempt)
             if self._loop is not None:

@@ -80,7 +80,7 @@ class DynamoTriggers(Table):
         except ClientError as error:
             raise _refusal(error) from error
         was = cast(Item | None, old.get("Attributes"))
-        is_repeated = was is not None and was["revision"]["S"] == record.revision  # what stood there before is not known
+        is_repeated = was is not None and was["revision"]["S"] == record.revision  # the previous content is unknown
         if taker or is_repeated or (was is not None and was["kind"]["S"] != record.kind):
             self._record_change()  # a process that read between the two writes reads again
 
