@@ -15,7 +15,7 @@ from bench.scaling import counted, simulate
 from bench.scaling.model import Load, Stack, backlog_after, ceilings, first_bends, log_units, units
 from bench.scaling.plot import chart
 from bench.scaling.tables import GOAL, PAGE, marks, raised, stack, tables
-from bench.scaling.written import WrittenUnits
+from bench.scaling.write_units import WrittenUnits
 from botocore.client import BaseClient
 from botocore.exceptions import ClientError
 
