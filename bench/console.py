@@ -20,8 +20,8 @@ from random import Random
 
 from bench.figures import number, write_between
 from playwright.sync_api import Page
-from tests.console.asking import console
 from tests.console.browser import browser
+from tests.console.http_requests import console
 
 from noetl_console.assets import assets
 from noetl_console.local import LocalApi

@@ -16,7 +16,7 @@ from noetl_core.control.admit import register
 from noetl_core.service.operations.base import Operations
 from tests.console.barriers import barriers
 from tests.console.browser import Watched
-from tests.console.stored import HEAD, NIGHTLY, SHOP, TESTED, Stored
+from tests.console.sample_store import HEAD, NIGHTLY, SHOP, TESTED, Stored
 
 FLOW = HEAD + "metadata: { name: a, path: b }\nworkflow:\n  - step: one\n"
 TOOL = FLOW + "    tool:\n      kind: http\n      "

@@ -29,7 +29,7 @@ from noetl_core.service.operations.base import cursor_key
 from tests.console.barriers import barriers
 from tests.console.browser import PATIENCE_MS
 from tests.console.gateway import POOL, Gateway, People, Pool, token
-from tests.console.stored import WAITS, carried_out
+from tests.console.sample_store import WAITS, carried_out
 from tests.servers import serving, url_of
 
 BUCKET = "pages"

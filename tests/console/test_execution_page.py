@@ -13,7 +13,7 @@ from noetl_core.views.explain import cost
 from tests.console.answers import asked
 from tests.console.barriers import barriers
 from tests.console.browser import Watched
-from tests.console.stored import HEAD, Stored
+from tests.console.sample_store import HEAD, Stored
 from tests.properties import some
 
 VIEWS = ("overview", "graph", "timeline", "steps", "iterations", "events", "logs", "ctx", "cost", "decisions")

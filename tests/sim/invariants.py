@@ -33,8 +33,8 @@ from noetl_core.engine.state import State
 from noetl_core.log.codec import encode_events
 from noetl_core.views.reading.cursor import history
 from noetl_core.views.reading.envelopes import expand
+from tests.raw_events import Stored
 from tests.sim.world import World
-from tests.stored import Stored
 
 TERMINAL_RUN = {"StepDone", "StepFailed", "LoopChunkDone"}
 

@@ -38,8 +38,8 @@ from noetl_core.views.executions import executions
 from noetl_core.views.reading.cursor import history
 from noetl_core.views.reading.envelopes import expand
 from tests.properties import examples
-from tests.sim import generated, invariants, test_children, test_compensation
-from tests.sim.killed import answer
+from tests.sim import generated_playbooks, invariants, test_children, test_compensation
+from tests.sim.slow_command import answer
 from tests.sim.workers import SCRIPTED, ScriptedTool
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,7 +59,7 @@ class Shape:
     kind: str
     source: str
     facts: Mapping[str, Any] = field(default_factory=dict)
-    loop: generated.GenLoop | None = None
+    loop: generated_playbooks.GenLoop | None = None
     calls: tuple[str, ...] = ()
 
     def answer(self, call: ToolCall) -> Outcome:
@@ -76,20 +76,20 @@ class Shape:
         return out
 
 
-def _pipeline(tasks: tuple[generated.GenTask, ...]) -> Shape:
+def _pipeline(tasks: tuple[generated_playbooks.GenTask, ...]) -> Shape:
     return Shape(
         "pipeline",
-        _quick(generated.playbook([{"step": "start", "tool": generated.tasks_of(tasks)}])),
+        _quick(generated_playbooks.playbook([{"step": "start", "tool": generated_playbooks.tasks_of(tasks)}])),
         {"fails": [t.fails for t in tasks]},
     )
 
 
-def _loop(loop: generated.GenLoop) -> Shape:
-    return Shape("loop", _quick(generated.playbook([loop.step()])), {"failing": sorted(loop.failing)}, loop)
+def _loop(loop: generated_playbooks.GenLoop) -> Shape:
+    return Shape("loop", _quick(generated_playbooks.playbook([loop.step()])), {"failing": sorted(loop.failing)}, loop)
 
 
-def _net(net: tuple[generated.GenStep, ...]) -> Shape:
-    return Shape("net", _quick(generated.playbook(generated.net_steps(net))))
+def _net(net: tuple[generated_playbooks.GenStep, ...]) -> Shape:
+    return Shape("net", _quick(generated_playbooks.playbook(generated_playbooks.net_steps(net))))
 
 
 def _quick(source: str) -> str:
@@ -108,9 +108,9 @@ _FIXED = (
     Shape("compensation", _quick(test_compensation.TRIP)),
 )
 shapes = st.one_of(
-    generated.pipelines().map(_pipeline),
-    generated.loops().map(_loop),
-    generated.nets().map(_net),
+    generated_playbooks.pipelines().map(_pipeline),
+    generated_playbooks.loops().map(_loop),
+    generated_playbooks.nets().map(_net),
     st.sampled_from(_FIXED),
 )
 
@@ -204,7 +204,7 @@ class _Killed:
     def begin(self, *arguments: str) -> subprocess.Popen[str]:
         with (self.folder / "stdout").open("w") as out, (self.folder / "stderr").open("w") as said:
             return subprocess.Popen(
-                [sys.executable, "-m", "tests.sim.killed", str(self.folder / "facts"), *arguments],
+                [sys.executable, "-m", "tests.sim.slow_command", str(self.folder / "facts"), *arguments],
                 cwd=self.folder,
                 env={
                     **os.environ,

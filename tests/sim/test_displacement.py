@@ -14,10 +14,10 @@ from noetl_core.ports import LimitRecord
 from tests.properties import crash_points, some
 from tests.sim import invariants
 from tests.sim.concurrency import Server, at_rest, start
-from tests.sim.displaced import CALLBACK, HEAD, LIMIT, PLAIN, ROUTED, under_way
-from tests.sim.limited import SimPlaces
+from tests.sim.displacement import CALLBACK, HEAD, LIMIT, PLAIN, ROUTED, under_way
 from tests.sim.ports import SECOND, Faults
-from tests.sim.redriven import again
+from tests.sim.redrives import again
+from tests.sim.shared_limits import SimPlaces
 from tests.sim.world import World
 
 

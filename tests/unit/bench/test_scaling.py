@@ -36,7 +36,7 @@ from noetl_core.tools.registry import ToolRegistry
 from noetl_core.worker.service import Worker
 from tests.aws_calls import through_botocore
 from tests.contract.aws import bodies, environment, make_bucket, make_queue, make_table, resource
-from tests.mocked import mock_aws
+from tests.fast_moto import mock_aws
 from tests.sim.world import World
 
 DIGITS = 19

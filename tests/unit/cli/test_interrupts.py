@@ -15,7 +15,7 @@ from noetl_core.adapters.local.database import Database
 from noetl_core.adapters.local.events import SqliteEventStore
 from noetl_core.views.reading.cursor import history
 from tests.commands import Command
-from tests.stored import Stored
+from tests.raw_events import Stored
 
 NAP = """\
 apiVersion: noetl.io/v2

@@ -20,9 +20,9 @@ from noetl_core.runtime import control_wiring
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import Service
 from noetl_core.values.request_bounds import MAX_OFFSET, MAX_PAGE
-from tests.asking import ask, routes
+from tests.api_requests import ask, routes
 from tests.contract.aws import environment, make_bucket, make_queue, make_table
-from tests.mocked import mock_aws
+from tests.fast_moto import mock_aws
 from tests.properties import some
 
 HELLO = """\

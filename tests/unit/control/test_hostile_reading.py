@@ -20,7 +20,7 @@ from noetl_core.control.core import Control
 from noetl_core.dsl.reading.diagnostics import InvalidPlaybook
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import Service
-from tests.asking import ask
+from tests.api_requests import ask
 from tests.properties import some
 from tests.unit.control.long_playbooks import chain, loop
 from tests.unit.control.workflows import source

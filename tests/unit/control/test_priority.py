@@ -9,7 +9,7 @@ import pytest
 from noetl_core.control.admit import StartRequest, admit, register
 from noetl_core.engine.outcome import Outcome
 from tests.sim.concurrency import SHARED, Server, all_end, start
-from tests.sim.redriven import again
+from tests.sim.redrives import again
 from tests.sim.world import World
 from tests.unit.control.api_client import HELLO, Client, client
 

@@ -17,7 +17,7 @@ from noetl_core.ports import Upload
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.views.executions import executions
 from tests.contract.aws import environment, make_bucket
-from tests.mocked import mock_aws
+from tests.fast_moto import mock_aws
 
 COUNT = """\
 apiVersion: noetl.io/v2

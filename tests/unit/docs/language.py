@@ -171,7 +171,7 @@ def _queue() -> Iterator[None]:
     """The queue `orders`, with three messages."""
     from noetl_core.aws.clients import client
     from tests.contract.aws import environment
-    from tests.mocked import mock_aws
+    from tests.fast_moto import mock_aws
 
     with mock_aws(), environment():
         url = client("sqs").create_queue(QueueName="orders")["QueueUrl"]
@@ -185,7 +185,7 @@ def _items() -> Iterator[None]:
     """The table `orders`, with three items, all in the index `todo`."""
     from noetl_core.aws.clients import client
     from tests.contract.aws import environment
-    from tests.mocked import mock_aws
+    from tests.fast_moto import mock_aws
 
     with mock_aws(), environment():
         dynamodb, id_ = client("dynamodb"), {"AttributeName": "id", "KeyType": "HASH"}

@@ -22,10 +22,10 @@ from noetl_core.tools.aws.clients import client
 from noetl_core.views.executions import executions
 from noetl_migrate import migrate
 from tests.commands import run as noetl
-from tests.mocked import mock_aws
+from tests.fast_moto import mock_aws
 from tests.running import run_text
 from tests.servers import Handler, serving, url_of
-from tests.unit.dsl.broken import flow
+from tests.unit.dsl.broken_playbooks import flow
 
 SCHEMA = Draft202012Validator(playbook_schema())
 

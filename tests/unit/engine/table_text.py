@@ -21,7 +21,7 @@ from noetl_core.engine.dispatch.effects import (
     WriteHead,
 )
 from noetl_core.expr import is_reference
-from tests.stored import Stored
+from tests.raw_events import Stored
 
 SECOND = 1_000_000
 START = 1_800_000_000 * SECOND

@@ -12,7 +12,7 @@ from noetl_core.dsl.model import Playbook
 from noetl_core.dsl.parse import check, parse_playbook
 from noetl_core.engine.workload import BadWorkload, check_inputs, doubts, rendered_defaults, unknown
 from noetl_core.values.mappings import deep_merge
-from tests.unit.dsl.broken import HEAD
+from tests.unit.dsl.broken_playbooks import HEAD
 
 STEP = {"step": "start", "tool": {"kind": "noop"}}
 

@@ -14,12 +14,12 @@ from noetl_core.dsl.lint import lint
 from noetl_core.dsl.model import Playbook
 from noetl_core.dsl.parse import _read, check
 from noetl_core.dsl.reading.diagnostics import CODES, to_json, to_sarif
+from tests.call_counts import calls_of
 from tests.commands import in_process
 from tests.properties import examples
-from tests.unit.control.asker import Asker
-from tests.unit.dsl.broken import flow
+from tests.unit.control.local_api import Asker
+from tests.unit.dsl.broken_playbooks import flow
 from tests.unit.dsl.models import playbooks
-from tests.work import calls_of
 
 ROOT = Path(__file__).parents[3]
 FOUND = (*ROOT.glob("examples/**/*.yaml"), *ROOT.glob("tests/unit/spec_examples/playbooks/*.yaml"))

@@ -9,8 +9,8 @@ import pytest
 from noetl_core.control.admit import StartRequest
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import Service
-from tests.asking import ask
-from tests.unit.control.decoded import observe_decoding
+from tests.api_requests import ask
+from tests.unit.control.decode_counts import observe_decoding
 from tests.unit.control.long_playbooks import loop
 from tests.unit.control.workflows import source
 

@@ -22,7 +22,7 @@ from noetl_core.tools.network.addresses import AddressPolicy
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.tools.rows.scratch import spilling
 from noetl_core.tools.store import encode
-from tests.resolving import resolve
+from tests.fake_dns import resolve
 from tests.servers import Handler, serving
 from tests.unit.tools.aws_playbooks import mocked
 

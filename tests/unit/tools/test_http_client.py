@@ -13,8 +13,8 @@ from noetl_core.tools.calls.event_loop import EventLoop, LoopTask
 from noetl_core.tools.http.client import texts_of
 from noetl_core.tools.http.tool import HttpTool
 from noetl_core.tools.invoke import invoke_evented
-from tests.resolving import resolve
-from tests.work import calls_of
+from tests.call_counts import calls_of
+from tests.fake_dns import resolve
 
 from .conftest import kind
 from .connections import Handler, Server, base, calls, kinds, limited, outcome_of, server, sockets, tool

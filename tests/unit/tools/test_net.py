@@ -16,7 +16,7 @@ from noetl_core.tools.http.tool import HttpTool
 from noetl_core.tools.invoke import invoke
 from noetl_core.tools.network.addresses import _NAT64, _TUNNELS, Address, AddressPolicy, AddressRefused, resolve
 from noetl_core.tools.sandbox.addresses import is_own
-from tests.resolving import resolve as resolve_names
+from tests.fake_dns import resolve as resolve_names
 
 from .conftest import Server
 

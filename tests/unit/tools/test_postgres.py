@@ -16,7 +16,7 @@ from noetl_core.tools.invoke import invoke
 from noetl_core.tools.network.addresses import AddressPolicy
 from noetl_core.tools.postgres.connections import MAX_OPEN, AllInUse, Connections
 from noetl_core.tools.postgres.tool import PostgresTool
-from tests.resolving import resolve
+from tests.fake_dns import resolve
 
 from .conftest import kind
 

@@ -14,7 +14,7 @@ from noetl_core.tools.cursors import dynamodb
 from noetl_core.tools.cursors.dynamodb import DynamoDBCalls
 from tests.unit.tools.aws_playbooks import mocked
 
-from .claiming import ClaimingRun
+from .cursor_runs import ClaimingRun
 from .one_run import Script, echo, task
 
 BEST_EFFORT = {"failure": {"mode": "best_effort"}}

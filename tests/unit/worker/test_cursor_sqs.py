@@ -14,11 +14,11 @@ from noetl_core.tools.base import ToolCall
 from noetl_core.tools.cursors.sqs import SqsCalls
 from noetl_core.tools.invoke import invoke
 from tests.contract.aws import environment
-from tests.mocked import mock_aws
+from tests.fast_moto import mock_aws
 from tests.properties import CRASHES_IN
 from tests.sim.ports import Crash
 
-from .claiming import ClaimingRun, dying_at
+from .cursor_runs import ClaimingRun, dying_at
 from .one_run import Script, echo, fail_at, task
 
 BEST_EFFORT = {"failure": {"mode": "best_effort"}}

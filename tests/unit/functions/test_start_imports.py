@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.functions.heavy import HEAVY
+from tests.unit.functions.lazy_modules import HEAVY
 
 ROOT = Path(__file__).parents[3]
 LOADED = """

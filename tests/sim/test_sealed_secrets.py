@@ -15,10 +15,10 @@ from noetl_core.engine.records import StreamId
 from noetl_core.expr import Secret
 from noetl_core.tools.base import ToolCall
 from tests.properties import some
+from tests.raw_events import Stored
 from tests.sim import invariants
 from tests.sim.ports import Crash, Faults
 from tests.sim.world import World
-from tests.stored import Stored
 
 TOKEN = "s3cr3t-t0ken/with+signs"
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: sim/sealed}\n"

@@ -17,7 +17,7 @@ from noetl_core.log.decoded_commits import RecentCommits
 from noetl_core.ports import EventStore
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import Service
-from tests.asking import ask
+from tests.api_requests import ask
 
 
 def observe_decoding(monkeypatch: pytest.MonkeyPatch, observe: Callable[[bytes, Sequence[AnyEvent]], None]) -> None:

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, quote
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 from noetl_core.api.app import Api
-from tests.asking import Context, alone
+from tests.api_requests import Context, alone
 from tests.servers import serving, url_of
 
 
