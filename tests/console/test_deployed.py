@@ -71,9 +71,9 @@ class Behind:
             "requestContext": {"authorizer": {"claims": claims}} if claims else {},
         }
         with self.turn:
-            given = self.api.resolve(event, None)
-        headers = {name: values[0] for name, values in given["multiValueHeaders"].items() if values}
-        return Answered(given["statusCode"], given["body"].encode(), headers)
+            response = self.api.resolve(event, None)
+        headers = {name: values[0] for name, values in response["multiValueHeaders"].items() if values}
+        return Answered(response["statusCode"], response["body"].encode(), headers)
 
 
 @pytest.fixture(scope="module")

@@ -46,8 +46,8 @@ def test_costs_of_a_long_history_are_marked_as_estimated(
     monkeypatch.setattr(cost, "READ", 1)
     page.open(f"executions/{looked_at.shop}/cost", "tbody tr")
     found = asked(looked_at, f"executions/{looked_at.shop}/cost")["estimated"]
-    said = f"estimated: {found['read']} of {found['commits']} commits were read"
-    expect(page.page.get_by_role("region", name="By step")).to_contain_text(said)
+    note = f"estimated: {found['read']} of {found['commits']} commits were read"
+    expect(page.page.get_by_role("region", name="By step")).to_contain_text(note)
 
 
 @pytest.mark.nightly

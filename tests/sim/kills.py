@@ -202,7 +202,7 @@ class _Killed:
             assert done.wait(PATIENCE_S) == 0
 
     def begin(self, *arguments: str) -> subprocess.Popen[str]:
-        with (self.folder / "stdout").open("w") as out, (self.folder / "stderr").open("w") as said:
+        with (self.folder / "stdout").open("w") as out, (self.folder / "stderr").open("w") as stderr:
             return subprocess.Popen(
                 [sys.executable, "-m", "tests.sim.slow_command", str(self.folder / "facts"), *arguments],
                 cwd=self.folder,
@@ -213,7 +213,7 @@ class _Killed:
                 },
                 text=True,
                 stdout=out,
-                stderr=said,
+                stderr=stderr,
                 start_new_session=True,
             )
 
@@ -226,12 +226,12 @@ class _Killed:
             code = self.disturbed(number)
             if code in (0, 1):
                 break  # it had ended
-            assert code in (CODES[number], -number), f"{number.name}: exit code {code}\n{self.said}"
+            assert code in (CODES[number], -number), f"{number.name}: exit code {code}\n{self.stderr}"
             landed += 1
             self.tally.kills[number.name] += 1
         else:
             began = time.monotonic()
-            assert self.command().wait(PATIENCE_S) in (0, 1), self.said
+            assert self.command().wait(PATIENCE_S) in (0, 1), self.stderr
             self.tally.longest_s = max(self.tally.longest_s, time.monotonic() - began)
         self.tally.most = max(self.tally.most, landed)
         self.judge()
@@ -252,7 +252,7 @@ class _Killed:
             return process.wait(PATIENCE_S)
 
     @property
-    def said(self) -> str:
+    def stderr(self) -> str:
         return (self.folder / "stderr").read_text()
 
     def commits(self, stream: StreamId) -> list[Commit]:
@@ -283,7 +283,7 @@ class _Killed:
 
     def ending(self) -> dict[str, Any]:
         done = self.begin("show", self.execution_id, "--output", "json")
-        assert done.wait(PATIENCE_S) == 0, self.said
+        assert done.wait(PATIENCE_S) == 0, self.stderr
         return dict(json.loads((self.folder / "stdout").read_text()))
 
 

@@ -337,7 +337,7 @@ class LimitedWorld:
                 queue=SimpleNamespace(sent=self.sent[execution_id]),
                 faults=self.store.faults,
                 violations=[],
-                asking=SimpleNamespace(asked=[], given=[]),
+                asking=SimpleNamespace(asked=[], replies=[]),
                 state=lambda one: self.controls[0].load(one),
             )
             invariants.check(cast("Any", whole), execution_id)

@@ -39,7 +39,7 @@ def run(source: str, tool: Any, faults: Faults, routers: int = 2, **settings: An
     state = world.run(execution_id, limit=40_000)
     assert state.finished, (state.status, state.stuck)
     rested = rests(world, execution_id)
-    assume(not generated_playbooks.given_up(faults, state.failure))
+    assume(not generated_playbooks.is_abandoned(faults, state.failure))
     return world, rested
 
 

@@ -20,7 +20,7 @@ from noetl_core.tools.registry import ToolRegistry
 from noetl_core.views.executions import executions
 from tests.properties import examples
 from tests.sim import generated_playbooks, invariants
-from tests.sim.generated_playbooks import GenLoop, GenStep, GenTask, given_up
+from tests.sim.generated_playbooks import GenLoop, GenStep, GenTask, is_abandoned
 from tests.sim.ports import Faults
 from tests.sim.workers import SCRIPTED, ScriptedTool
 from tests.sim.world import World
@@ -69,7 +69,7 @@ def simulated(source: str, tool: Any, faults: Faults) -> dict[str, Any]:
     world.drain()
     invariants.check(world, execution_id)
     summary = executions.summary(world.controls[0], execution_id)
-    assume(not given_up(faults, summary["error"]))
+    assume(not is_abandoned(faults, summary["error"]))
     return _told(summary, world.store, execution_id)
 
 

@@ -206,10 +206,10 @@ def gives_plain(call: ToolCall) -> Outcome:
 
 
 @pytest.mark.parametrize(
-    "given", ["Bearer {{ login.token }}", "{{ login.token }}", "{{ [login] }}", "{{ _prev }}{{ login.token | default('none') }}"]
+    "text", ["Bearer {{ login.token }}", "{{ login.token }}", "{{ [login] }}", "{{ _prev }}{{ login.token | default('none') }}"]
 )
 @pytest.mark.parametrize("secret", ["true", "[token]"])
-def test_a_takeover_without_the_secret_says_so_and_sends_nothing(secret: str, given: str) -> None:
+def test_a_takeover_without_the_secret_says_so_and_sends_nothing(secret: str, text: str) -> None:
     world = World()
     deaths: list[Any] = []
 
@@ -224,7 +224,7 @@ def test_a_takeover_without_the_secret_says_so_and_sends_nothing(secret: str, gi
         return gives_plain(call)
 
     world.tool = dies_once
-    execution_id = world.start(DECLARED.replace("SECRET", secret).replace("INPUT", given)).execution_id
+    execution_id = world.start(DECLARED.replace("SECRET", secret).replace("INPUT", text)).execution_id
     state = world.run(execution_id)
     assert deaths and state.failure is not None
     assert state.failure["kind"] == "template"

@@ -100,6 +100,6 @@ def test_a_file_that_is_no_store_is_refused_with_a_remedy(tmp_path: Path, capsys
     with pytest.raises(UnreadableStore) as refused:
         LocalWiring(tmp_path / "bad.db")
     assert main._other(refused.value) == 2
-    said = capsys.readouterr().err
-    assert "file is not a database" in said
-    assert "--store" in said
+    message = capsys.readouterr().err
+    assert "file is not a database" in message
+    assert "--store" in message

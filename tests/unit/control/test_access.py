@@ -353,8 +353,8 @@ def test_a_child_or_an_upload_with_an_unknown_pool_fails_by_name(ask: Asker) -> 
     status, error = ask.ran(ask({}, "POST", "executions", {"playbook": PARENT % "test/pooled"}))
     assert status == "failed"
     assert "'pyhton'" in error["message"]
-    said = take_upload(ask.local.control, Upload("inbox", "triggers/test/pooled/x.csv", etag="1"), Put("a,b"))
-    assert said.startswith("refused") and "'pyhton'" in said
+    outcome = take_upload(ask.local.control, Upload("inbox", "triggers/test/pooled/x.csv", etag="1"), Put("a,b"))
+    assert outcome.startswith("refused") and "'pyhton'" in outcome
 
 
 def test_a_local_run_accepts_the_pools_of_noetl_pools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -385,8 +385,8 @@ def test_naming_another_execution_as_parent_opens_none_of_its_values_and_writes_
     key = f"{theirs}/upload/object"
     local.control.results.put(key, b'{"private": "of somebody else"}')
     before = local.control.load(theirs).seq
-    given = {"kind": "result_ref", "store": "s3", "key": key}
-    asked = {"playbook": ECHO, "parent": {"execution_id": theirs}, "payload": {"given": given}}
+    reference = {"kind": "result_ref", "store": "s3", "key": key}
+    asked = {"playbook": ECHO, "parent": {"execution_id": theirs}, "payload": {"given": reference}}
     service = Service(lambda: local.control, cursor_key(lambda: local.control))
     mine = api_requests.ask(service, "POST", "/api/executions", body=json.dumps(asked)).body["execution_id"]
     assert local.run(mine, timeout_s=20)

@@ -86,7 +86,7 @@ def stored() -> Iterator[tuple[LocalWiring, str]]:
 
 def statuses(control: Control, asked: list[tuple[str, dict[str, str]]]) -> dict[str, int]:
     service = Service(lambda: control, lambda: b"key")
-    return {f"{path} {given}"[:200]: ask(service, "GET", path, given).status for path, given in asked}
+    return {f"{path} {parameters}"[:200]: ask(service, "GET", path, parameters).status for path, parameters in asked}
 
 
 @pytest.mark.one_in(2)

@@ -110,8 +110,8 @@ def linted(text: str) -> tuple[int, list[str]]:
 @pytest.mark.nightly
 def test_the_analysis_of_a_thousand_steps_costs_little_more_than_reading_them() -> None:
     text = large(1000)
-    work, said = linted(text)
-    assert said == []
+    work, findings = linted(text)
+    assert findings == []
     assert work < 1.5 * calls_of(lambda: _read(text, "large.yaml"))
 
 

@@ -36,8 +36,8 @@ def get() -> Any:
 
     def asked(status: int = 200, **query: str) -> Any:
         words = {"begin": "from", "end": "to"}
-        given = {words.get(name, name): value for name, value in query.items()}
-        answer = ask(service, "GET", f"/api/executions/{execution_id}/timeline", given)
+        parameters = {words.get(name, name): value for name, value in query.items()}
+        answer = ask(service, "GET", f"/api/executions/{execution_id}/timeline", parameters)
         assert answer.status == status, answer.sent
         return answer.body
 

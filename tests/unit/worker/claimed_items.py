@@ -82,10 +82,10 @@ def claiming(
     tool: DynamoDBCalls | None = None,
     **cursor: Any,
 ) -> ClaimingRun:
-    said = {**SOURCES["a query of a sparse index"], **cursor}
+    fields = {**SOURCES["a query of a sparse index"], **cursor}
     step = {
         "loop": {
-            "cursor": {"kind": "dynamodb", "table": "items", **{k: v for k, v in said.items() if v != "none"}},
+            "cursor": {"kind": "dynamodb", "table": "items", **{k: v for k, v in fields.items() if v != "none"}},
             "iterator": "item",
             "spec": {"mode": mode, "frame": frame, "policy": dict(policy or {})},
         },

@@ -55,8 +55,8 @@ def claiming(
 
 def left(url: str) -> tuple[int, int]:
     """Messages that anybody may receive, and those that are hidden."""
-    said: Mapping[str, str] = client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
-    return int(said["ApproximateNumberOfMessages"]), int(said["ApproximateNumberOfMessagesNotVisible"])
+    attributes: Mapping[str, str] = client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
+    return int(attributes["ApproximateNumberOfMessages"]), int(attributes["ApproximateNumberOfMessagesNotVisible"])
 
 
 def show_all(run: ClaimingRun, url: str) -> None:
