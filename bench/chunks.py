@@ -84,14 +84,14 @@ class Routed:
     def boundary(self, run: str, index: int) -> Boundary:
         """Return the boundary of a chunk. One in a thousand fails."""
         bad = int(index % 1_000 == 617)
-        said = {
+        aggregates = {
             "us": {"12": 1},
             "total_us": 3_000,
             "max_us": 3_000,
             "cells": {"bits": 0, "at": {str(index): [1, bad, 3_000, 3_000]}},
         }
         if bad:
-            said |= {
+            aggregates |= {
                 "failed": [[index, index, 1]],
                 "errors": [{"kind": "python", "message": "division by zero", "count": 1, "first": [index]}],
             }
@@ -101,7 +101,7 @@ class Routed:
             "failed": bad,
             "result": [None if bad else index * 2],
             "events": 2,
-            "aggregates": said,
+            "aggregates": aggregates,
         }
         return Boundary(run, 1, new(runs.LoopChunkDone, self.control.clock.now(), **done))
 
@@ -240,8 +240,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--chunks", type=int, action="append")
     parser.add_argument("--times", type=int, default=5)
-    given = parser.parse_args()
-    print_table("Loops of many chunks (local store)", figures(given.times, given.chunks or SIZES))
+    options = parser.parse_args()
+    print_table("Loops of many chunks (local store)", figures(options.times, options.chunks or SIZES))
 
 
 if __name__ == "__main__":

@@ -20,8 +20,8 @@ from random import Random
 
 from bench.figures import number, write_between
 from playwright.sync_api import Page
-from tests.console.asking import console
 from tests.console.browser import browser
+from tests.console.http_requests import console
 
 from noetl_console.assets import assets
 from noetl_console.local import LocalApi
@@ -207,15 +207,15 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=10_000)
     parser.add_argument("--times", type=int, default=5)
     parser.add_argument("--docs", action="store_true")
-    given = parser.parse_args()
+    options = parser.parse_args()
     figures = []
-    with served(given.steps, given.items) as (server, graph, long), browser() as started:
+    with served(options.steps, options.items) as (server, graph, long), browser() as started:
         page = started.new_context(viewport={"width": 1360, "height": 820}).new_page()
         page.set_default_timeout(60_000)
-        for figure in measured(page, server, graph, long, given.times, given.steps, given.items):
+        for figure in measured(page, server, graph, long, options.times, options.steps, options.items):
             print(figure, flush=True)
             figures.append(figure)
-    if given.docs:
+    if options.docs:
         head = "| | measured | goal |\n|---|---|---|\n"
         write_between(MARKS, head + "".join(figure.row for figure in figures), DOCS)
 

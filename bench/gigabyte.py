@@ -157,10 +157,10 @@ def measure(mb: int, traced: bool = False) -> Moved:
     """Move about `mb` megabytes in a process of its own. Raises `RuntimeError` if a row is lost or duplicated."""
     count = batches(mb * 1_000_000)
     with tempfile.TemporaryDirectory() as folder, database() as dsn, served(count) as url:
-        given = json.dumps({"url": url, "dsn": dsn, "traced": traced})
+        task = json.dumps({"url": url, "dsn": dsn, "traced": traced})
         environment = {**os.environ, "NOETL_HTTP_ALLOW_PRIVATE": "1", "TMPDIR": folder}
         command = [sys.executable, "-m", "bench.gigabyte", "--worker", folder]
-        done = subprocess.run(command, input=given, env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, input=task, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"the worker failed: {done.stdout}{done.stderr[-2000:]}")
     moved = Moved(**json.loads(done.stdout.splitlines()[-1]))
@@ -170,21 +170,21 @@ def measure(mb: int, traced: bool = False) -> Moved:
     return moved
 
 
-def work(folder: str, given: dict[str, Any]) -> Moved:
+def work(folder: str, task: dict[str, Any]) -> Moved:
     """Run the playbook."""
-    if given["traced"]:
+    if task["traced"]:
         tracemalloc.start()
     began = time.monotonic()
     local = LocalWiring(Path(folder, "log.sqlite"))
     try:
-        started = local.start(StartRequest(playbook=PLAYBOOK, payload={"url": given["url"], "dsn": given["dsn"]}))
+        started = local.start(StartRequest(playbook=PLAYBOOK, payload={"url": task["url"], "dsn": task["dsn"]}))
         local.run(started.execution_id, timeout_s=7200)
         out: Any = executions.summary(local.control, started.execution_id)
     finally:
         local.close()
     if out["error"] is not None:
         raise RuntimeError(out["error"])
-    allocated = tracemalloc.get_traced_memory()[1] / 1e6 if given["traced"] else 0.0
+    allocated = tracemalloc.get_traced_memory()[1] / 1e6 if task["traced"] else 0.0
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e3 if sys.platform == "linux" else 1e6)
     kept = {path.suffix: path.stat().st_size for path in Path(folder).rglob("k*.*") if path.suffix in (".csv", ".parquet")}
     seconds = time.monotonic() - began

@@ -171,12 +171,12 @@ class Processes:
 
     def _begun(self, number: int, *arguments: str) -> subprocess.Popen[bytes]:
         env = {**os.environ, "NOETL_HOME": str(self._folder)}
-        with self._said(number).open("ab") as said:
+        with self._log_path(number).open("ab") as log:
             return subprocess.Popen(
-                [NOETL, *arguments, "--output", "json"], cwd=self._folder, env=env, stdout=said, stderr=subprocess.STDOUT
+                [NOETL, *arguments, "--output", "json"], cwd=self._folder, env=env, stdout=log, stderr=subprocess.STDOUT
             )
 
-    def _said(self, number: int) -> Path:
+    def _log_path(self, number: int) -> Path:
         return self._folder / f"{number}.log"
 
     def some_run(self) -> bool:
@@ -184,7 +184,7 @@ class Processes:
         for number, process in list(self._running.items()):
             code = process.poll()
             if code:
-                raise RuntimeError(f"noetl ended with {code}: {self._said(number).read_text()}")
+                raise RuntimeError(f"noetl ended with {code}: {self._log_path(number).read_text()}")
             if code == 0:
                 del self._running[number]
         return bool(self._running)

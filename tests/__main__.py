@@ -43,12 +43,12 @@ COMMON = (
     "noetl_infra.stack",
     "psycopg",
     "pydantic",
-    "tests.mocked",
+    "tests.fast_moto",
 )
 """Modules that most groups import, with what they import in turn."""
 OPTIONS = (
     "-p",
-    "tests.quick_end",
+    "tests.quick_exit",
     "-W",
     "ignore:Module already imported so cannot be rewritten:pytest.PytestAssertRewriteWarning",
 )

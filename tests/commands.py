@@ -56,8 +56,8 @@ class Command:
         request = {"arguments": arguments, "cwd": str(cwd), "env": dict(env), "prepare": prepare}
         out, err = self._folder / "stdout", self._folder / "stderr"
         with theirs, open(os.devnull, "rb") as nothing, out.open("wb") as own_out, err.open("wb") as own_err:
-            said = [own.fileno() if given is None else given for own, given in ((own_out, stdout), (own_err, stderr))]
-            socket.send_fds(_server(), [b"."], [theirs.fileno(), nothing.fileno(), *said])
+            streams = [own.fileno() if stream is None else stream for own, stream in ((own_out, stdout), (own_err, stderr))]
+            socket.send_fds(_server(), [b"."], [theirs.fileno(), nothing.fileno(), *streams])
         self._channel.sendall(json.dumps(request).encode())
         self._channel.shutdown(socket.SHUT_WR)
         self._channel.settimeout(PATIENCE_S)

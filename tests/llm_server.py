@@ -33,8 +33,8 @@ HANG = "(hangs)"
 
 def completion(body: dict[str, Any], message: dict[str, Any]) -> dict[str, Any]:
     """An answer as the service gives it; a token is a word here."""
-    said = " ".join(str(m.get("content")) for m in body["messages"])
-    used = {"prompt_tokens": len(said.split()), "completion_tokens": len(str(message.get("content") or "").split())}
+    prompt = " ".join(str(m.get("content")) for m in body["messages"])
+    used = {"prompt_tokens": len(prompt.split()), "completion_tokens": len(str(message.get("content") or "").split())}
     finish = message.pop("finish_reason", "stop")
     choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": finish}
     return {"id": "chatcmpl-1", "object": "chat.completion", "model": body["model"], "choices": [choice], "usage": used}
@@ -49,16 +49,16 @@ def llm_server(answer: Answer) -> Iterator[LlmServer]:
             body = json.loads(self.told())
             told.asked.append(body)
             told.headers.append({name.lower(): value for name, value in self.headers.items()})
-            said = told.answer(body)
-            if said == HANG:
+            reply = told.answer(body)
+            if reply == HANG:
                 told.wait.wait(30)
                 return
-            if isinstance(said, tuple):
-                status, content, headers = (*said, {})[:3]
+            if isinstance(reply, tuple):
+                status, content, headers = (*reply, {})[:3]
                 text = content if isinstance(content, str) else json.dumps(content)
                 self.say(status, text.encode(), Content_Type="application/json", **headers)
                 return
-            message = {"content": said} if isinstance(said, str) else said
+            message = {"content": reply} if isinstance(reply, str) else reply
             self.say(200, json.dumps(completion(body, message)).encode(), Content_Type="application/json")
 
     class Server(ThreadingHTTPServer):

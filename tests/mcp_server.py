@@ -17,9 +17,9 @@ Tool = Callable[[dict[str, Any]], "dict[str, Any]"]
 HEADER_MISMATCH, NO_SUCH_REVISION = -32020, -32022
 
 
-def text(*said: str, **more: Any) -> dict[str, Any]:
+def text(*texts: str, **more: Any) -> dict[str, Any]:
     """A result with parts of text."""
-    return {"content": [{"type": "text", "text": one} for one in said], **more}
+    return {"content": [{"type": "text", "text": one} for one in texts], **more}
 
 
 @dataclass
@@ -28,7 +28,7 @@ class McpServer:
 
     url: str = ""
     tools: dict[str, Tool] = field(
-        default_factory=lambda: {"echo": lambda given: text(json.dumps(given), structuredContent=given)}
+        default_factory=lambda: {"echo": lambda arguments: text(json.dumps(arguments), structuredContent=arguments)}
     )
     schemas: dict[str, Any] = field(default_factory=dict)
     stream: bool = False
@@ -91,8 +91,8 @@ class McpServer:
             about = params.get("_meta", {})
             want = {"mcp-method": method, "mcp-protocol-version": about.get("io.modelcontextprotocol/protocolVersion")}
             want |= {"mcp-name": params["name"]} if method == "tools/call" else {}
-            given = params.get("arguments", {})
-            want |= {f"mcp-param-{h.lower()}": str(given[n]) for n, h in self.mirrors.items() if n in given}
+            arguments = params.get("arguments", {})
+            want |= {f"mcp-param-{h.lower()}": str(arguments[n]) for n, h in self.mirrors.items() if n in arguments}
             if any(headers.get(name) != value for name, value in want.items()):
                 return 400, {"code": HEADER_MISMATCH, "message": "Header mismatch"}
             return None
@@ -132,18 +132,18 @@ def mcp_server(**how: Any) -> Iterator[McpServer]:
                 self.say(202)
                 return
             result = told.result(body, headers)
-            given: dict[str, str] = {}
+            session_headers: dict[str, str] = {}
             if body["method"] == "initialize" and told.sessions:
-                given["Mcp_Session_Id"] = f"session-{len(told.asked):012d}"
-                told.alive.add(given["Mcp_Session_Id"])
+                session_headers["Mcp_Session_Id"] = f"session-{len(told.asked):012d}"
+                told.alive.add(session_headers["Mcp_Session_Id"])
             message = {"jsonrpc": "2.0", "id": body["id"], **(result if "error" in result else {"result": result})}
             if not told.stream:
-                self.say(200, json.dumps(message).encode(), Content_Type="application/json", **given)
+                self.say(200, json.dumps(message).encode(), Content_Type="application/json", **session_headers)
                 return
             lines = ["id: 0", "data:", "", ": hello", ""]
             for one in (*told.before, message):
                 lines += ["event: message", *(f"data: {line}" for line in json.dumps(one, indent=1).split("\n")), ""]
-            self.say(200, "\r\n".join([*lines, ""]).encode(), Content_Type="text/event-stream; charset=utf-8", **given)
+            self.say(200, "\r\n".join([*lines, ""]).encode(), Content_Type="text/event-stream; charset=utf-8", **session_headers)
 
         def do_DELETE(self) -> None:
             told.asked.append({})

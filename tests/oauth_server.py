@@ -74,23 +74,23 @@ class _Handler(Handler):
     def _token(self, body: bytes) -> None:
         server = self.server
         if "json" in (self.headers.get("Content-Type") or ""):
-            given = json.loads(body)
+            fields = json.loads(body)
         else:
-            given = {name: values[-1] for name, values in parse_qs(body.decode()).items()}
-        given |= {name: values[-1] for name, values in parse_qs(urlsplit(self.path).query).items()}
+            fields = {name: values[-1] for name, values in parse_qs(body.decode()).items()}
+        fields |= {name: values[-1] for name, values in parse_qs(urlsplit(self.path).query).items()}
         authorization = self.headers.get("Authorization") or ""
-        who: dict[str, Any] = dict(given)
+        who: dict[str, Any] = dict(fields)
         if authorization.startswith("Basic "):
             client, _, secret = b64decode(authorization[6:]).decode().partition(":")
             who |= {"client_id": unquote_plus(client), "client_secret": unquote_plus(secret)}
         with server.lock:
-            server.token_requests.append({**given, "authorization": authorization, "method": self.command})
+            server.token_requests.append({**fields, "authorization": authorization, "method": self.command})
             number = len(server.token_requests)
             if server.refuse is not None:
                 self._json(server.refuse[1], server.refuse[0])
             elif any(who.get(name) != value for name, value in CLIENT.items()):
-                said = who.get("client_secret")
-                self._json({"error": "invalid_client", "error_description": f"{said} is not the secret"}, 401)
+                client_secret = who.get("client_secret")
+                self._json({"error": "invalid_client", "error_description": f"{client_secret} is not the secret"}, 401)
             else:
                 token = f"acc3ss-t0ken-{number}-of-the-server"
                 server.valid.add(token)

@@ -22,7 +22,7 @@ from unittest.mock import patch
 from bench.latency.inputs import TIMES
 from bench.latency.model import HOPS, KINDS, Invocation, Record, Request
 from bench.proxy import Counts, count_units
-from bench.scaling.written import WrittenUnits
+from bench.scaling.write_units import WrittenUnits
 from botocore.client import BaseClient
 from moto import mock_aws
 from tests.aws_calls import through_botocore

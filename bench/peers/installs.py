@@ -54,8 +54,8 @@ def carry_out(name: str, command: list[str]) -> None:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise NotRun(f"{name} could not be installed: {error}") from error
     if done.returncode:
-        said = (done.stderr.strip() or done.stdout.strip() or "no reason given").splitlines()
-        raise NotRun(f"{name} could not be installed: {' '.join(said[-3:])[:300]}")
+        output = (done.stderr.strip() or done.stdout.strip() or "no reason given").splitlines()
+        raise NotRun(f"{name} could not be installed: {' '.join(output[-3:])[:300]}")
 
 
 def _mark(folder: Path) -> Path:

@@ -2,7 +2,7 @@
 and the template's parameters.
 
 A stack is as fast as its lowest ceiling. Ceilings are means over seconds; what a burst beyond them does is the simulator's
-subject (`tests/sim/limits.py`).
+subject (`tests/sim/limited_ports.py`).
 """
 
 from __future__ import annotations

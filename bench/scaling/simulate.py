@@ -17,7 +17,7 @@ from pathlib import Path
 from bench.figures import write_between
 from bench.scaling.plot import chart
 from bench.scaling.tables import PAGE, marks
-from tests.sim.limits import Limits
+from tests.sim.limited_ports import Limits
 from tests.sim.limits_world import LimitedWorld
 
 CHARTS = PAGE.parent / "scaling"

@@ -14,7 +14,7 @@ from noetl_migrate.case_entries import CaseEntry, case_entries_of
 from noetl_migrate.context import HAND, Context, templates, text_of
 from noetl_migrate.entries import Entries, NewTask, otherwise, rule
 from noetl_migrate.exits import Exits
-from noetl_migrate.names import Names, assignments_of, said
+from noetl_migrate.names import Names, assignments_of, options_of
 from noetl_migrate.overrides import Overrides
 from noetl_migrate.routes import rewrite_when
 from noetl_migrate.texts import Replace, braced, edit, in_expression, reads
@@ -150,7 +150,7 @@ class _Case:
         """Return the initial values of each run of the step: nothing collected, no transition taken."""
         initial = {n for a in self.names.enters for action in a.actions if action.key == "set" for n, _ in assignments_of(action)}
         collected = [a for case_entry in self.case_entries for a in case_entry.actions if a.key == "collect"]
-        into = dict.fromkeys(str(said(a).get("into", "")).removeprefix("ctx.") for a in collected)
+        into = dict.fromkeys(str(options_of(a).get("into", "")).removeprefix("ctx.") for a in collected)
         out = [Entry(n, Seq()) for n in into if n not in initial]
         return [*out, Entry(self.names.flag, Seq())] if self.names.flag else out
 
@@ -159,9 +159,9 @@ class _Case:
         if n.tool is None:
             return f"iter.{n.iterator}" if n.looped else f"iter.{n.iter['result']}" if n.has_result else None
         may_lack = n.keeps or any(a.does("next", "skip") for a in n.enters)
-        given = n.body if n.has_result and not n.looped else n.call
-        given = f"{given} | default(none)" if may_lack else given
-        return f"iter.{n.iter['result']} | default({given})" if n.has_result and not n.looped else given
+        value = n.body if n.has_result and not n.looped else n.call
+        value = f"{value} | default(none)" if may_lack else value
+        return f"iter.{n.iter['result']} | default({value})" if n.has_result and not n.looped else value
 
     def _settling(self) -> list[Node]:
         """Return the rules that carry out the decisions of the entries."""

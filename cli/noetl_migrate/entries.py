@@ -8,7 +8,7 @@ from typing import Any
 from noetl_core.expr import is_template
 from noetl_migrate.case_entries import CaseEntry
 from noetl_migrate.context import HAND, identifier, path, templates, text_of
-from noetl_migrate.names import LOCALS, Names, assignments, assignments_of, said, source_expression, sourced
+from noetl_migrate.names import LOCALS, Names, assignments, assignments_of, options_of, source_expression, sourced
 from noetl_migrate.overrides import Overrides
 from noetl_migrate.routes import arcs_of
 from noetl_migrate.texts import Replace, all_of, alone, as_expression, braced, edit, in_expression, reads
@@ -121,14 +121,14 @@ class Entries:
     def _read_in(self, action: Entry) -> set[str]:
         texts = [s.value for s in templates(action.value)]
         if action.key == "next":  # arcs read themselves the names that they see
-            given = [args for held in mappings_of(action.value) if isinstance(args := held.get("args"), Map)]
-            kept = [e.value for args in given for e in args.entries if self._is_kept(e.value)]
+            maps = [args for held in mappings_of(action.value) if isinstance(args := held.get("args"), Map)]
+            kept = [e.value for args in maps for e in args.entries if self._is_kept(e.value)]
             texts = [s.value for value in kept for s in templates(value)]
-        told = said(action)
-        source = told.get("from")
+        options = options_of(action)
+        source = options.get("from")
         if action.key in ("result", "collect") and isinstance(source, str):
             texts.append(source if is_template(source) else braced(source))
-        out = {str(told.get("into", "")).removeprefix("ctx.")} if action.key == "collect" else set()
+        out = {str(options.get("into", "")).removeprefix("ctx.")} if action.key == "collect" else set()
         for read in (read for text in texts for read in reads(text)):
             out.add(read.path[1] if read.path[0] == "ctx" and len(read.path) > 1 else read.path[0])
         return out
@@ -144,8 +144,8 @@ class Entries:
             group[-1].set_ctx.append(Entry(name, e.value, e.before, e.eol, None, "", e.line, e.col))
 
     def _collect(self, case_entry: CaseEntry, action: Entry, group: list[NewTask], scope: Replace) -> None:
-        told = said(action)
-        source, into, mode = told.get("from"), str(told.get("into", "")).removeprefix("ctx."), told.get("mode", "append")
+        options = options_of(action)
+        source, into, mode = options.get("from"), str(options.get("into", "")).removeprefix("ctx."), options.get("mode", "append")
         if not isinstance(source, str) or not into:
             self.c.refuse(action, 'collect needs "from" and "into"')
             return
@@ -251,27 +251,27 @@ class Entries:
     def retry(self, case_entry: CaseEntry) -> Map | None:
         """Return the rule of the call's policy for an entry with `retry`."""
         action = next(a for a in case_entry.actions if a.key == "retry")
-        told = said(action)
-        unknown = [key for key in told if key not in RETRY_KEYS]
+        options = options_of(action)
+        unknown = [key for key in options if key not in RETRY_KEYS]
         if unknown:
             self.c.refuse(action, f'unknown key "{unknown[0]}" in retry', f"it has {', '.join(RETRY_KEYS)}")
             return None
-        attempts = told.get("max_attempts", told.get("attempts"))
+        attempts = options.get("max_attempts", options.get("attempts"))
         if attempts is None:
             self.c.warn(action, "retry without max_attempts: v10 runs a task 3 times", "write max_attempts")
             attempts = 3
         condition = self._either(case_entry, self.names.in_policy, "outcome.status == 'ok'", "outcome.status == 'error'")
         if self.names.keeps or case_entry.ok is not None:  # used up, the other entries have their turn
             condition = all_of([condition, f"_attempt < {as_expression(attempts)}"])
-        multiplier = told.get("backoff_multiplier")
-        given = {
+        multiplier = options.get("backoff_multiplier")
+        backoff = {
             "backoff": None if multiplier is None else "exponential",
             "backoff_multiplier": None if multiplier == 2 else multiplier,
-            "delay": told.get("initial_delay", told.get("delay")),
-            "max_delay": told.get("max_delay"),
-            "jitter": told.get("jitter"),
+            "delay": options.get("initial_delay", options.get("delay")),
+            "max_delay": options.get("max_delay"),
+            "jitter": options.get("jitter"),
         }
-        then: dict[str, Any] = {"do": "retry", "attempts": attempts, **{k: v for k, v in given.items() if v is not None}}
+        then: dict[str, Any] = {"do": "retry", "attempts": attempts, **{k: v for k, v in backoff.items() if v is not None}}
         writes = [NewTask(case_entry.label)]
         for other in case_entry.actions:
             if other.key in ("set", "collect"):

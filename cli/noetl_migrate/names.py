@@ -167,7 +167,7 @@ def source_expression(source: str, scope: Replace) -> str:
     return in_expression(text or source, scope)
 
 
-def said(action: Entry) -> dict[str, Any]:
+def options_of(action: Entry) -> dict[str, Any]:
     value = plain(action.value)
     return value if isinstance(value, dict) else {}
 

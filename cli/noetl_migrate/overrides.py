@@ -31,17 +31,17 @@ class Overrides:
             elif not (isinstance(held, Scalar) and held.value in (None, True)):
                 self.c.refuse(call, "call must be a mapping of the tool's inputs")
         known = KINDS.get(str(text_of(tool.get("kind"))))
-        for key, given in fields.items():
+        for key, values in fields.items():
             if known is not None and key not in known.accepted:
-                self.c.refuse(given[0][0], f'"{key}" is not an input of the tool')
+                self.c.refuse(values[0][0], f'"{key}" is not an input of the tool')
             elif known is not None and key in known.raw:
-                self.c.refuse(given[0][0], f"{key} is a program, not a template", "pass what changes as an argument")
-            elif all(isinstance(v, Map) for _, v in given):
-                self._mapping(tool, key, [v for _, v in given if isinstance(v, Map)], given[0][0])
+                self.c.refuse(values[0][0], f"{key} is a program, not a template", "pass what changes as an argument")
+            elif all(isinstance(v, Map) for _, v in values):
+                self._mapping(tool, key, [v for _, v in values if isinstance(v, Map)], values[0][0])
             else:
-                self._whole(tool, key, given[0][0])
+                self._whole(tool, key, values[0][0])
 
-    def _mapping(self, tool: Map, key: str, given: list[Map], at: Entry) -> None:
+    def _mapping(self, tool: Map, key: str, maps: list[Map], at: Entry) -> None:
         base = tool.entry(key)
         if base is None:
             tool.put(key, braced(f"iter.{self.name}.{key} | default(none)"))
@@ -51,7 +51,7 @@ class Overrides:
             self._whole(tool, key, at)
             return
         held.text, held.changed = None, True
-        for name in dict.fromkeys(e.key for v in given for e in v.entries):
+        for name in dict.fromkeys(e.key for v in maps for e in v.entries):
             read = f"iter.{self.name}.{key}.{name}" if name.isidentifier() else f"iter.{self.name}.{key}['{name}']"
             existing = held.entry(name)
             if existing is None and key not in MAY_BE_NULL:

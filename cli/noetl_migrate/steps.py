@@ -198,9 +198,9 @@ def _step_variables(c: Context, step: Map, name: str, parallel: bool) -> None:
         found = variable_read(text) if read.path[0] == "vars" else None
         if found is None:
             return None
-        for scope, given in (("iter", names["set_iter"]), ("ctx", names["set_ctx"])):
-            if found[1] in given:
-                return found[0], f"{scope}.{given[found[1]]}"
+        for scope, new_names in (("iter", names["set_iter"]), ("ctx", names["set_ctx"])):
+            if found[1] in new_names:
+                return found[0], f"{scope}.{new_names[found[1]]}"
         return None
 
     for scalar in templates(step):

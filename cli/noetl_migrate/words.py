@@ -23,13 +23,13 @@ def tool_words(c: Context, task: Map) -> None:
     if isinstance(kind, Scalar) and kind.value in KIND_WORDS:
         task.put("kind", KIND_WORDS[str(kind.value)])
     accepted = inputs_of(task)
-    given, timeout = task.entry("with"), task.entry("timeout")
-    if given is not None and "with" not in accepted:
+    args, timeout = task.entry("with"), task.entry("timeout")
+    if args is not None and "with" not in accepted:
         key = "payload" if text_of(task.get("kind")) == "playbook" else "args"
         if key not in accepted or task.entry(key) is not None:
-            c.refuse(given, f'a task with "{key}" and "with"' if key in accepted else '"with" is for tools that take args')
+            c.refuse(args, f'a task with "{key}" and "with"' if key in accepted else '"with" is for tools that take args')
         else:
-            task.rename(given, key)
+            task.rename(args, key)
     if timeout is not None and "timeout" not in accepted:
         task.pop("timeout")
         spec = task.entry("spec")

@@ -87,5 +87,5 @@ def names_alone(answered: Answered) -> Answered:
 
 def refused(status: int, code: str, message: str) -> Answered:
     """Return a refusal in the format of the API."""
-    said = {"error": {"code": code, "message": message, "details": [], "request_id": ""}}
-    return Answered(status, json.dumps(said).encode(), {"content-type": "application/json"})
+    body = {"error": {"code": code, "message": message, "details": [], "request_id": ""}}
+    return Answered(status, json.dumps(body).encode(), {"content-type": "application/json"})

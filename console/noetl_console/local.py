@@ -72,9 +72,9 @@ class LocalApi:
             "isBase64Encoded": encoded,
         }
         with self._places:
-            given = self._resolve(event)
-        headers = {name: values[0] for name, values in given["multiValueHeaders"].items() if values}
-        answered = Answered(given["statusCode"], given["body"].encode(), headers)
+            response = self._resolve(event)
+        headers = {name: values[0] for name, values in response["multiValueHeaders"].items() if values}
+        answered = Answered(response["statusCode"], response["body"].encode(), headers)
         if asked.method == "POST" and answered.status == ACCEPTED:
             self._carry(answered)
         return answered

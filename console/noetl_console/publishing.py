@@ -39,10 +39,10 @@ def published(found: Mapping[str, Asset] | None = None) -> dict[str, File]:
         f"{version}/{name}": File(asset.content_type, FOR_GOOD, asset.body) for name, asset in pages.items() if name != INDEX
     }
     index = pages[INDEX].body.decode()
-    for said, instead in PUBLISHED.items():
-        if said not in index:
-            raise ValueError(f"{INDEX} lacks {said}")
-        index = index.replace(said, instead)
+    for tag, instead in PUBLISHED.items():
+        if tag not in index:
+            raise ValueError(f"{INDEX} lacks {tag}")
+        index = index.replace(tag, instead)
     index = re.sub(r'\b(href|src)="', rf'\1="{version}/', index)
     return {**files, INDEX: File(pages[INDEX].content_type, EACH_TIME, index.encode())}
 

@@ -28,9 +28,9 @@ class RemoteApi:
 
     def answer(self, asked: Asked) -> Answered:
         url = f"{self._url}{asked.path}" + (f"?{asked.query}" if asked.query else "")
-        given = {name.lower(): value for name, value in asked.headers.items()}
+        browser_headers = {name.lower(): value for name, value in asked.headers.items()}
         headers = {"content-type": "application/json", "user-agent": AGENT} | {
-            name: given[name] for name in PASSED if name in given
+            name: browser_headers[name] for name in PASSED if name in browser_headers
         }
         try:
             request = self._client.build_request(asked.method, url, content=asked.body or None, headers=headers)

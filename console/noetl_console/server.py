@@ -158,8 +158,8 @@ class Handler(BaseHTTPRequestHandler):
             self._send(self.server.api.answer(asked))
 
     def _send(self, answered: Answered) -> None:
-        given = {name.title(): value for name, value in answered.headers.items()}
-        kept = {name: value for name, value in given.items() if name in RETURNED}
+        headers = {name.title(): value for name, value in answered.headers.items()}
+        kept = {name: value for name, value in headers.items() if name in RETURNED}
         self._say(answered.status, answered.body, kept)
 
     def _asset(self, asset: Asset | None) -> None:
@@ -173,9 +173,9 @@ class Handler(BaseHTTPRequestHandler):
             self._say(HTTPStatus.OK, asset.body, headers)
 
     def _say(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
-        given = {"Content-Type": "text/plain; charset=utf-8", "Cache-Control": "no-store", **HEADERS, **(headers or {})}
+        fields = {"Content-Type": "text/plain; charset=utf-8", "Cache-Control": "no-store", **HEADERS, **(headers or {})}
         self.send_response(status)
-        for name, value in given.items():
+        for name, value in fields.items():
             self.send_header(name, value)
         if status != HTTPStatus.NOT_MODIFIED:
             self.send_header("Content-Length", str(len(body)))

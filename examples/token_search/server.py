@@ -94,17 +94,17 @@ class Handler(BaseHTTPRequestHandler):
     def _answer(self, request: dict[str, Any]) -> None:
         if self._bearer() != MODEL_KEY:
             return self._say({"error": {"message": "no such key"}}, 401)
-        said = str(request["messages"][-1]["content"])
+        prompt = str(request["messages"][-1]["content"])
         with self.server.lock:
             self.server.counts["summaries"] += 1
-        text = f"{said.count(';') + 1} articles: {said.partition(':')[2].split(';')[0].strip()}, and more"
+        text = f"{prompt.count(';') + 1} articles: {prompt.partition(':')[2].split(';')[0].strip()}, and more"
         return self._say(
             {
                 "id": "1",
                 "object": "chat.completion",
                 "model": request["model"],
                 "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
-                "usage": {"prompt_tokens": len(said.split()), "completion_tokens": len(text.split()), "total_tokens": 0},
+                "usage": {"prompt_tokens": len(prompt.split()), "completion_tokens": len(text.split()), "total_tokens": 0},
             }
         )
 

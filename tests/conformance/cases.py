@@ -147,10 +147,10 @@ def _text(playbook: Any, name: str, tools: Mapping[str, Any]) -> tuple[str, set[
     return yaml.dump(written, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, width=10**6), found
 
 
-def _known(where: str, given: Any, known: tuple[str, ...]) -> None:
-    if not isinstance(given, dict):
+def _known(where: str, mapping: Any, known: tuple[str, ...]) -> None:
+    if not isinstance(mapping, dict):
         raise BadCase(f"{where}: a mapping is expected")
-    for key in given:
+    for key in mapping:
         if key not in known:
             near = difflib.get_close_matches(str(key), known, 1)
             hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"

@@ -14,7 +14,7 @@ from noetl_infra.template_file import read_template
 
 if TYPE_CHECKING:
     from tests.conformance.cases import Case
-    from tests.conformance.observed import Observed
+    from tests.conformance.observations import Observed
     from tests.conformance.wirings import Wiring
 
 Check = Callable[["Case", "Wiring", "Observed"], list[str]]

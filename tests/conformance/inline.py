@@ -17,8 +17,8 @@ from noetl_core.tools.base import Tool, ToolCall
 from noetl_core.tools.registry import ToolRegistry
 from tests.conformance import strict_yaml
 from tests.conformance.cases import Case
-from tests.conformance.observed import Observed
-from tests.conformance.same import ID
+from tests.conformance.compare_histories import ID
+from tests.conformance.observations import Observed
 
 SMALL = 64
 """Bytes: about a line. Most of what the cases hand around is over it."""

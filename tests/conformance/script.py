@@ -29,12 +29,12 @@ def scripted(playbook: dict[str, Any], tools: Mapping[str, Any]) -> tuple[dict[s
 
 
 def _rewrite(task: dict[str, Any], outcomes: list[Any]) -> None:
-    given = {k: v for k, v in task.items() if k not in KEPT | RAW | {"kind"}}
+    inputs = {k: v for k, v in task.items() if k not in KEPT | RAW | {"kind"}}
     kept = {k: v for k, v in task.items() if k in KEPT}
     task.clear()
     task.update({**kept, "kind": "scripted", "outcomes": outcomes})
-    if given:
-        task["given"] = given
+    if inputs:
+        task["given"] = inputs
 
 
 def _tasks(playbook: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from noetl_core.tools.base import BadInput, ToolCall
-from tests.conformance import same, wirings
+from tests.conformance import compare_histories, wirings
 from tests.conformance.cases import Case, all_cases
-from tests.conformance.observed import Observed, problems
+from tests.conformance.observations import Observed, problems
 
 CASE = next(c for c in all_cases() if c.id == "formal/ctx-is-shared-across-steps-and-kept-as-patches")
 
@@ -25,8 +25,8 @@ def twice() -> tuple[Observed, Observed]:
 def test_two_runs_differ_in_ids_and_times_alone(twice: tuple[Observed, Observed]) -> None:
     one, other = twice
     assert one.execution_id != other.execution_id
-    assert not list(same.differences(one, other, concurrent=False))
-    assert not list(same.differences(one, other, concurrent=True))
+    assert not list(compare_histories.differences(one, other, concurrent=False))
+    assert not list(compare_histories.differences(one, other, concurrent=True))
 
 
 @pytest.mark.parametrize("concurrent", [False, True])
@@ -45,16 +45,16 @@ def test_two_runs_differ_in_ids_and_times_alone(twice: tuple[Observed, Observed]
 def test_any_other_difference_is_found(twice: tuple[Observed, Observed], change: Any, concurrent: bool) -> None:
     one, other = copy.deepcopy(twice)
     change(other)
-    assert list(same.differences(one, other, concurrent=concurrent))
+    assert list(compare_histories.differences(one, other, concurrent=concurrent))
 
 
 def test_a_delay_drawn_from_the_ids_is_no_difference_whatever_its_digits(twice: tuple[Observed, Observed]) -> None:
     one, other = copy.deepcopy(twice)
     for seen, delay in ((one, 0.018325658403337), (other, 0.0183256584033371)):
         seen.events[10]["data"]["directive"] = {"do": "retry", "delay": delay}
-    assert not list(same.differences(one, other, concurrent=True))
+    assert not list(compare_histories.differences(one, other, concurrent=True))
     other.events[10]["data"]["directive"]["delay"] = 0.02
-    assert list(same.differences(one, other, concurrent=True))
+    assert list(compare_histories.differences(one, other, concurrent=True))
 
 
 def test_the_order_of_runs_counts_only_where_they_are_not_concurrent(twice: tuple[Observed, Observed]) -> None:
@@ -62,8 +62,8 @@ def test_the_order_of_runs_counts_only_where_they_are_not_concurrent(twice: tupl
     control = [i for i, e in enumerate(other.events) if e["source"] == "server"]
     a, b = control[-1], control[-2]
     other.events[a], other.events[b] = other.events[b], other.events[a]
-    assert list(same.differences(one, other, concurrent=False))
-    assert not list(same.differences(one, other, concurrent=True))
+    assert list(compare_histories.differences(one, other, concurrent=False))
+    assert not list(compare_histories.differences(one, other, concurrent=True))
 
 
 @pytest.mark.parametrize(

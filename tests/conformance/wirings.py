@@ -25,11 +25,11 @@ from noetl_core.service.api_service import Service
 from noetl_core.tools.base import Tool
 from noetl_infra.deploy import local_environment
 from noetl_infra.stack import Stack
-from tests.asking import ask
+from tests.api_requests import ask
 from tests.conformance import checks, inline
 from tests.conformance.cases import Case
-from tests.conformance.observed import Observed, problems
-from tests.conformance.same import differences
+from tests.conformance.compare_histories import differences
+from tests.conformance.observations import Observed, problems
 from tests.e2e.support import Api, aws
 from tests.stacks import SCRIPTED_TOOL
 

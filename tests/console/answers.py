@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from noetl_console.answering import Asked
-from tests.console.stored import Stored
+from tests.console.sample_store import Stored
 
 
 def asked(stored: Stored, path: str, query: str = "") -> Any:

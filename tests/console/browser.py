@@ -92,7 +92,7 @@ class Watched:
         page.set_default_timeout(PATIENCE_MS)
         expect.set_options(timeout=PATIENCE_MS)
         page.on("pageerror", lambda error: self.wrong.append(f"error: {error}"))
-        page.on("console", self._said)
+        page.on("console", self._console_message)
         page.on("request", self._asked)
 
     @property
@@ -106,7 +106,7 @@ class Watched:
         self._admitted = True
         self._page.goto(self._server.address() + address)
 
-    def _said(self, message: ConsoleMessage) -> None:
+    def _console_message(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning") and not message.text.startswith("Failed to load resource"):
             self.wrong.append(f"{message.type}: {message.text}")
 

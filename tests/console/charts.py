@@ -15,7 +15,7 @@ from noetl_core.observe.report import report
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.operations.base import Operations
 from noetl_core.views.executions.executions import summary
-from tests.console.stored import HEAD
+from tests.console.sample_store import HEAD
 
 CHILD = (
     HEAD

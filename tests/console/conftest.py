@@ -8,8 +8,8 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.console.browser import Watched, browser, watched
-from tests.console.places import furnished
-from tests.console.stored import Stored, stored
+from tests.console.page_addresses import furnished
+from tests.console.sample_store import Stored, stored
 
 
 @pytest.fixture(scope="package")

@@ -25,8 +25,8 @@ POOL = "arn:aws:cognito-idp:us-east-1:123456789012:userpool/us-east-1_abc"
 
 def token(**claims: Any) -> str:
     """An access token; nobody has signed it."""
-    said = urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=")
-    return f"e30.{said}.c2ln"
+    payload = urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=")
+    return f"e30.{payload}.c2ln"
 
 
 class Gateway(ThreadingHTTPServer):
@@ -82,8 +82,10 @@ class _AtTheGateway(Handler):
         self._say(answered.status, answered.body, answered.headers)
 
     def _mock(self, integration: Mapping[str, Any]) -> None:
-        said = integration["responses"]["default"]
-        self._say(int(said["statusCode"]), said["responseTemplates"]["application/json"].encode(), self._headers(said, {}))
+        response = integration["responses"]["default"]
+        self._say(
+            int(response["statusCode"]), response["responseTemplates"]["application/json"].encode(), self._headers(response, {})
+        )
 
     def _file(self, operation: Mapping[str, Any], proxy: str) -> None:
         integration = operation["x-amazon-apigateway-integration"]
@@ -92,24 +94,28 @@ class _AtTheGateway(Handler):
         known = self.headers.get("If-None-Match")
         try:
             found = self.server.s3.get_object(Bucket=bucket, Key=key, **({"IfNoneMatch": known} if known else {}))
-            status, given, body = "200", found["ResponseMetadata"]["HTTPHeaders"], found["Body"].read()
+            status, received_headers, body = "200", found["ResponseMetadata"]["HTTPHeaders"], found["Body"].read()
         except ClientError as error:
-            status, given, body = str(error.response["ResponseMetadata"]["HTTPStatusCode"]), {"etag": known or ""}, b"<Error/>"
-        said = integration["responses"].get(status, integration["responses"]["default"])
-        if "responseTemplates" in said:
-            body = said["responseTemplates"]["application/xml"].encode()
-        headers = self._headers(said, given)
-        declared = operation["responses"][said["statusCode"]]["headers"]
+            status, received_headers, body = (
+                str(error.response["ResponseMetadata"]["HTTPStatusCode"]),
+                {"etag": known or ""},
+                b"<Error/>",
+            )
+        response = integration["responses"].get(status, integration["responses"]["default"])
+        if "responseTemplates" in response:
+            body = response["responseTemplates"]["application/xml"].encode()
+        headers = self._headers(response, received_headers)
+        declared = operation["responses"][response["statusCode"]]["headers"]
         assert set(headers) <= set(declared), "a method answers with the headers that it declares"
-        self._say(int(said["statusCode"]), b"" if status == "304" else body, headers)
+        self._say(int(response["statusCode"]), b"" if status == "304" else body, headers)
 
-    def _headers(self, said: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, str]:
+    def _headers(self, response: Mapping[str, Any], received_headers: Mapping[str, str]) -> dict[str, str]:
         """Return the headers that `responseParameters` add to an answer."""
         made = {}
-        for name, value in said.get("responseParameters", {}).items():
+        for name, value in response.get("responseParameters", {}).items():
             fixed = re.fullmatch(r"'(.*)'", value)
             made[name.removeprefix("method.response.header.")] = (
-                fixed[1] if fixed else given.get(value.removeprefix("integration.response.header.").lower(), "")
+                fixed[1] if fixed else received_headers.get(value.removeprefix("integration.response.header.").lower(), "")
             )
         return made
 
@@ -179,10 +185,10 @@ class _AtThePool(Handler):
             proven = people.challenges.pop(asked["code"], None) == digest
         else:
             proven = asked["refresh_token"] == "refresh"
-        given = {"access_token": people.tokens.pop(0), "refresh_token": "refresh"} if proven else {"error": "invalid_grant"}
+        tokens = {"access_token": people.tokens.pop(0), "refresh_token": "refresh"} if proven else {"error": "invalid_grant"}
         self.say(
             200 if proven else 400,
-            json.dumps(given).encode(),
+            json.dumps(tokens).encode(),
             Content_Type="application/json",
             Access_Control_Allow_Origin=self.headers["Origin"],
         )

@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from tests.console.barriers import barriers
 from tests.console.browser import Watched
-from tests.console.stored import APPROVE, ITEMS, WAITS, Stored
+from tests.console.sample_store import APPROVE, ITEMS, WAITS, Stored
 
 ENDED_MS = 15_000
 

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.console.browser import Watched
-from tests.console.stored import Stored
+from tests.console.sample_store import Stored
 
 
 @pytest.mark.nightly

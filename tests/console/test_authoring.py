@@ -16,7 +16,7 @@ from noetl_core.control.admit import register
 from noetl_core.service.operations.base import Operations
 from tests.console.barriers import barriers
 from tests.console.browser import Watched
-from tests.console.stored import HEAD, NIGHTLY, SHOP, TESTED, Stored
+from tests.console.sample_store import HEAD, NIGHTLY, SHOP, TESTED, Stored
 
 FLOW = HEAD + "metadata: { name: a, path: b }\nworkflow:\n  - step: one\n"
 TOOL = FLOW + "    tool:\n      kind: http\n      "
@@ -58,15 +58,15 @@ workflow:
 )
 
 
-def in_module(page: Page, name: str, body: str, *given: Any) -> Any:
+def in_module(page: Page, name: str, body: str, *values: Any) -> Any:
     """Return what `body` returns in a page, where `m` is a module of the console."""
-    return page.evaluate(f"async ([name, ...given]) => {{ const m = await import(name); {body} }}", [f"./{name}", *given])
+    return page.evaluate(f"async ([name, ...values]) => {{ const m = await import(name); {body} }}", [f"./{name}", *values])
 
 
 def test_words_are_offered_from_the_schema_where_they_may_stand(page: Watched) -> None:
     words = """const root = await (await fetch("./playbook.schema.json")).json();
-        const explained = m.explained(root, given[1], "    tool: { kind: http, url: x }", 25);
-        return [given[0].map((text) => m.words(root, text)?.options.map((o) => o.label) ?? []), explained]"""
+        const explained = m.explained(root, values[1], "    tool: { kind: http, url: x }", 25);
+        return [values[0].map((text) => m.words(root, text)?.options.map((o) => o.label) ?? []), explained]"""
     offered, explained = in_module(page.page, "components/schema-help.js", words, [*COMPLETED, *NOTHING], FLOW)
     lacking = {text[-40:]: found for (text, word), found in zip(COMPLETED.items(), offered, strict=False) if word not in found}
     assert lacking == {}
@@ -82,7 +82,7 @@ def test_drafts_are_few_and_short_and_differences_are_the_least(page: Watched) -
         m.discardDraft("p24@1@");
         return [kept.length, long, m.draftOf("p24@1@"), m.draftOf("p23@1@").text]"""
     assert in_module(page.page, "core/drafts.js", drafts) == [20, False, None, "text"]
-    differing = "return m.differences(...given).map(([sign, line]) => sign + line)"
+    differing = "return m.differences(...values).map(([sign, line]) => sign + line)"
     before, after = "a\nb\nc\nd\ne", "a\nc\nx\nd\ne\nf"
     assert in_module(page.page, "components/diff.js", differing, before, after) == [" a", "-b", " c", "+x", " d", " e", "+f"]
     large = in_module(page.page, "components/diff.js", differing, "a\n" * 3000, "b\n" * 3000)

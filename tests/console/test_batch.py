@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, expect
 from noetl_core.views.executions.executions import status_of
 from tests.console.barriers import barriers
 from tests.console.browser import Watched
-from tests.console.stored import ITEMS, WAITS, Stored
+from tests.console.sample_store import ITEMS, WAITS, Stored
 
 ENDED_MS = 15_000
 

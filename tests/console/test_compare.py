@@ -12,7 +12,7 @@ from noetl_core.views.explain.diff import diff
 from noetl_core.views.reading.log_parts import ReadLimits
 from tests.console.barriers import barriers
 from tests.console.browser import Watched
-from tests.console.stored import SHOP, Stored
+from tests.console.sample_store import SHOP, Stored
 
 
 @pytest.mark.nightly

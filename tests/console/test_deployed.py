@@ -29,7 +29,7 @@ from noetl_core.service.operations.base import cursor_key
 from tests.console.barriers import barriers
 from tests.console.browser import PATIENCE_MS
 from tests.console.gateway import POOL, Gateway, People, Pool, token
-from tests.console.stored import WAITS, carried_out
+from tests.console.sample_store import WAITS, carried_out
 from tests.servers import serving, url_of
 
 BUCKET = "pages"
@@ -71,9 +71,9 @@ class Behind:
             "requestContext": {"authorizer": {"claims": claims}} if claims else {},
         }
         with self.turn:
-            given = self.api.resolve(event, None)
-        headers = {name: values[0] for name, values in given["multiValueHeaders"].items() if values}
-        return Answered(given["statusCode"], given["body"].encode(), headers)
+            response = self.api.resolve(event, None)
+        headers = {name: values[0] for name, values in response["multiValueHeaders"].items() if values}
+        return Answered(response["statusCode"], response["body"].encode(), headers)
 
 
 @pytest.fixture(scope="module")

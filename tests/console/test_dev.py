@@ -12,9 +12,9 @@ from playwright.sync_api import Browser, expect
 from noetl_cli.commands.authoring.dev import Cycle, Graph
 from noetl_cli.errors import Exit
 from noetl_console.server import Console
-from tests.console.asking import Recorder, console, let_in, own, raw
 from tests.console.browser import watched
-from tests.console.stored import DEV
+from tests.console.http_requests import Recorder, console, let_in, own, raw
+from tests.console.sample_store import DEV
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from noetl_console.editing import LONGEST, ROUTE
 from noetl_console.local import LocalApi
 from noetl_console.server import Console
-from tests.console.asking import Reply, console, let_in, raw
+from tests.console.http_requests import Reply, console, let_in, raw
 from tests.unit.lsp.texts import HOSTILE, ORDERS
 
 

@@ -13,7 +13,7 @@ from noetl_core.views.explain import cost
 from tests.console.answers import asked
 from tests.console.barriers import barriers
 from tests.console.browser import Watched
-from tests.console.stored import HEAD, Stored
+from tests.console.sample_store import HEAD, Stored
 from tests.properties import some
 
 VIEWS = ("overview", "graph", "timeline", "steps", "iterations", "events", "logs", "ctx", "cost", "decisions")
@@ -46,8 +46,8 @@ def test_costs_of_a_long_history_are_marked_as_estimated(
     monkeypatch.setattr(cost, "READ", 1)
     page.open(f"executions/{looked_at.shop}/cost", "tbody tr")
     found = asked(looked_at, f"executions/{looked_at.shop}/cost")["estimated"]
-    said = f"estimated: {found['read']} of {found['commits']} commits were read"
-    expect(page.page.get_by_role("region", name="By step")).to_contain_text(said)
+    note = f"estimated: {found['read']} of {found['commits']} commits were read"
+    expect(page.page.get_by_role("region", name="By step")).to_contain_text(note)
 
 
 @pytest.mark.nightly

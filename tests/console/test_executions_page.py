@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from tests.console.barriers import barriers
 from tests.console.browser import Watched
-from tests.console.stored import Stored
+from tests.console.sample_store import Stored
 
 
 def test_executions_are_listed_newest_first_and_lead_to_their_pages(page: Watched, looked_at: Stored) -> None:
@@ -88,7 +88,7 @@ def test_the_first_thing_that_tab_reaches_leads_past_the_rail(page: Watched) -> 
     expect(page.page.locator("#main")).to_be_focused()
 
 
-@pytest.mark.nightly  # `test_narrow.py` looks at this page in `make test`
+@pytest.mark.nightly  # `test_widths.py` looks at this page in `make test`
 def test_it_has_no_barriers_in_light_and_in_dark(page: Watched) -> None:
     page.open("executions", "tbody tr")
     assert barriers(page.page) == []

@@ -15,7 +15,7 @@ from playwright.sync_api import expect
 from noetl_core.control.admit import register
 from tests.console.browser import Watched
 from tests.console.failures import CHILD, FAILURES, Failure, Refuses
-from tests.console.stored import Stored
+from tests.console.sample_store import Stored
 from tests.servers import serving
 
 PAGE = Path(__file__).parents[2] / "docs/console.md"

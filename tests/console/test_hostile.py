@@ -12,9 +12,9 @@ from playwright.sync_api import Browser, expect
 
 from noetl_console.local import LocalApi
 from noetl_core.runtime.local import LocalWiring
-from tests.console.asking import console
 from tests.console.browser import Watched, watched
-from tests.console.stored import HEAD, IMAGE, Stored, carried_out
+from tests.console.http_requests import console
+from tests.console.sample_store import HEAD, IMAGE, Stored, carried_out
 from tests.properties import some
 
 CANARY = "canary-7f3d9a51c2"

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.console.browser import Watched
-from tests.console.stored import Stored
+from tests.console.sample_store import Stored
 from tests.properties import some
 
 MOST = 12

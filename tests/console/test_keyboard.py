@@ -13,8 +13,8 @@ from playwright.sync_api import Browser, Page, Route, expect
 from tests.console.barriers import barriers
 from tests.console.browser import Watched, watched
 from tests.console.failures import FAILURES
-from tests.console.places import PAGES
-from tests.console.stored import Stored
+from tests.console.page_addresses import PAGES
+from tests.console.sample_store import Stored
 
 ALIKE = {f"executions/{{{failure.name}}}" for failure in FAILURES[1:]}
 """Pages with the controls of another one."""

@@ -13,10 +13,10 @@ from playwright.sync_api import Browser, Page, expect
 from noetl_console.answering import Asked
 from noetl_console.local import LocalApi
 from noetl_core.values.strict_json import loads
-from tests.console.asking import console
 from tests.console.barriers import barriers
 from tests.console.browser import Watched, watched
 from tests.console.charts import fanned, running, stored
+from tests.console.http_requests import console
 
 READABLE = 0.85
 LOOKS = 100

@@ -19,7 +19,7 @@ from noetl_console.carrying import Carrier
 from noetl_console.local import AT_ONCE, LocalApi
 from noetl_core.api.callers import Caller, Rights
 from noetl_core.runtime.local import LocalWiring
-from tests.console.stored import WAITS, carried_out
+from tests.console.sample_store import WAITS, carried_out
 
 PATIENCE_S = 30
 

@@ -10,8 +10,8 @@ from playwright.sync_api import expect
 from noetl_core.control.admit import register
 from tests.console.barriers import barriers
 from tests.console.browser import Watched
-from tests.console.places import LIMITED
-from tests.console.stored import NIGHTLY, WAITS, Stored
+from tests.console.page_addresses import LIMITED
+from tests.console.sample_store import NIGHTLY, WAITS, Stored
 
 
 def test_a_trigger_is_switched_off_and_on_and_fired(hands: Watched, acted_on: Stored) -> None:

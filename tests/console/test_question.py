@@ -8,8 +8,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.console.barriers import BEYOND, barriers
-from tests.console.places import Served
-from tests.console.stored import APPROVE, Stored
+from tests.console.page_addresses import Served
+from tests.console.sample_store import APPROVE, Stored
 from tests.servers import serving
 
 

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser
 
 from tests.console import charts
 from tests.console.browser import watched
-from tests.console.stored import Stored
+from tests.console.sample_store import Stored
 from tests.properties import some
 
 ROOT = Path(__file__).parents[2]

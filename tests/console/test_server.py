@@ -12,7 +12,7 @@ import pytest
 from noetl_console.answering import Answered
 from noetl_console.assets import STATIC, assets
 from noetl_console.server import MAX_BODY, Console
-from tests.console.asking import Recorder, console, let_in, own, raw
+from tests.console.http_requests import Recorder, console, let_in, own, raw
 
 
 @pytest.fixture

@@ -14,12 +14,12 @@ from noetl_core.client import Client
 from noetl_infra.deploy import local_environment
 from noetl_infra.stack import Stack
 from tests.commands import ENV, run
-from tests.console.asking import console
 from tests.console.barriers import barriers
 from tests.console.browser import PATIENCE_MS as SHORT_MS
 from tests.console.browser import watched
 from tests.console.gateway import Gateway
-from tests.console.stored import APPROVE, SHOP
+from tests.console.http_requests import console
+from tests.console.sample_store import APPROVE, SHOP
 from tests.servers import serving
 from tests.stacks import client
 
@@ -44,7 +44,7 @@ def test_the_console_starts_follows_answers_and_lists_executions_of_a_stack(stac
         expect(page.get_by_role("dialog")).to_contain_text("on the machine of the author")
         page.go_back()
         expect(page.locator(".head .chip")).to_have_text("completed")  # Escape would close the dialog of the page before
-        for view in ("graph", "cost"):  # `tests/e2e/test_looking.py` has what each asks for
+        for view in ("graph", "cost"):  # `tests/e2e/test_views.py` has what each asks for
             page.keyboard.press("Escape")
             page.get_by_role("link", name=view.capitalize(), exact=True).click()
             page.wait_for_load_state("networkidle")

@@ -12,11 +12,11 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from noetl_console.local import LocalApi
 from tests.console.answers import asked
-from tests.console.asking import console
 from tests.console.barriers import BEYOND, barriers
 from tests.console.browser import Watched, watched
 from tests.console.charts import busy, stored
-from tests.console.stored import Stored
+from tests.console.http_requests import console
+from tests.console.sample_store import Stored
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from tests.console.answers import asked
 from tests.console.barriers import barriers
 from tests.console.browser import Watched
-from tests.console.stored import Stored
+from tests.console.sample_store import Stored
 
 
 def test_a_step_explains_why_it_ran_with_the_values_of_guards(page: Watched, looked_at: Stored) -> None:

@@ -47,6 +47,7 @@ from noetl_core.ports import (
     TokenCache,
     TriggerStore,
 )
+from noetl_core.testing.contracts.access_tokens import TokenCacheContract
 from noetl_core.testing.contracts.catalog import LastingGatesContract, LastingIndexContract, PlaybookCatalogContract
 from noetl_core.testing.contracts.clocks import FakeClock
 from noetl_core.testing.contracts.event_store import DurableLogContract
@@ -60,7 +61,6 @@ from noetl_core.testing.contracts.stores import (
     SealerContract,
     SecretsContract,
 )
-from noetl_core.testing.contracts.tokens import TokenCacheContract
 from noetl_core.testing.contracts.triggers import TriggerStoreContract
 from noetl_infra.template_file import read_template
 

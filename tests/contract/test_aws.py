@@ -26,7 +26,7 @@ from tests.contract.aws import (
     SqsCommandQueueContract,
     environment,
 )
-from tests.mocked import mock_aws
+from tests.fast_moto import mock_aws
 
 
 @pytest.fixture(scope="module")

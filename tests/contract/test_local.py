@@ -38,6 +38,7 @@ from noetl_core.ports import (
     TokenCache,
     TriggerStore,
 )
+from noetl_core.testing.contracts.access_tokens import TokenCacheContract
 from noetl_core.testing.contracts.catalog import (
     ExecutionIndexContract,
     GatesContract,
@@ -56,11 +57,10 @@ from noetl_core.testing.contracts.stores import (
     SealerContract,
     SecretsContract,
 )
-from noetl_core.testing.contracts.tokens import TokenCacheContract
 from noetl_core.testing.contracts.triggers import TriggerStoreContract
 from tests.sim.catalog import SimCatalog, SimIndex
-from tests.sim.limited import SimPlaces, SimRates
 from tests.sim.ports import Faults, SimClock, SimGates, SimQueue, SimResults, SimStore
+from tests.sim.shared_limits import SimPlaces, SimRates
 from tests.sim.triggers import SimTriggers
 
 

@@ -90,8 +90,8 @@ def left(stack: Stack, name: str) -> list[Any]:
     found: list[Any] = []
     for url in sqs.list_queues(QueueNamePrefix=f"matrix-cursor-{name}").get("QueueUrls", []):
         numbers = ("ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible")
-        said = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=list(numbers))["Attributes"]
-        found += [(number, said[number]) for number in numbers if said[number] != "0"]
+        attributes = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=list(numbers))["Attributes"]
+        found += [(number, attributes[number]) for number in numbers if attributes[number] != "0"]
     if f"matrix-cursor-{name}" in dynamodb.list_tables()["TableNames"]:
         items = dynamodb.scan(TableName=f"matrix-cursor-{name}", ConsistentRead=True)["Items"]
         found += [item for item in items if item["state"]["S"] != "done" or "claimed_until" in item]

@@ -38,7 +38,7 @@ def package(source: Path, deaths: Path) -> bytes:
     """Return the code of a function that dies of `BAD`."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
-        archive.write(Path(__file__).with_name("dying.py"), "app.py")
+        archive.write(Path(__file__).with_name("crashing_function.py"), "app.py")
         archive.write(source, "routed.py")
         archive.writestr("deaths", str(deaths))
     return packed.getvalue()

@@ -259,5 +259,5 @@ def _listed(api: Api, execution_id: str) -> str:
 def _letters(stack: Stack) -> int:
     """Dead letters of commands that nobody has dealt with."""
     queue = stack.outputs["CommandDeadLettersUrl"]
-    said = aws(stack, "sqs").get_queue_attributes(QueueUrl=queue, AttributeNames=["All"])["Attributes"]
-    return int(said["ApproximateNumberOfMessages"]) + int(said["ApproximateNumberOfMessagesNotVisible"])
+    attributes = aws(stack, "sqs").get_queue_attributes(QueueUrl=queue, AttributeNames=["All"])["Attributes"]
+    return int(attributes["ApproximateNumberOfMessages"]) + int(attributes["ApproximateNumberOfMessagesNotVisible"])

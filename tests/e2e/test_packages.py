@@ -34,18 +34,18 @@ def on_stack(stack: Stack, folder: Path, code: str, requirements: str = "[]") ->
 
 
 def test_a_task_imports_the_packages_of_the_stack(stack: Stack, tmp_path: Path) -> None:
-    code, said = on_stack(stack, tmp_path, "import noetl_sample, httpx; result = noetl_sample.double(21)", f'["{SAMPLE}"]')
-    assert (code, "42" in said) == (0, True), said
+    code, output = on_stack(stack, tmp_path, "import noetl_sample, httpx; result = noetl_sample.double(21)", f'["{SAMPLE}"]')
+    assert (code, "42" in output) == (0, True), output
 
 
 @pytest.mark.nightly
 def test_a_task_sees_nothing_of_the_machine_that_the_stack_runs_on(stack: Stack, tmp_path: Path) -> None:
     for module in ("numpy", "ministack", "noetl_sample"):
-        code, said = on_stack(stack, tmp_path, f"import {module}")
-        assert (code, f"No module named '{module}'" in said) == (1, True), said
+        code, output = on_stack(stack, tmp_path, f"import {module}")
+        assert (code, f"No module named '{module}'" in output) == (1, True), output
 
 
 def test_a_package_that_the_stack_lacks_is_named_with_the_remedy(stack: Stack, tmp_path: Path) -> None:
-    code, said = on_stack(stack, tmp_path, "result = 1", '["pandas==2.2.3"]')
-    assert (code, "this stack has no packages for pandas==2.2.3 (it has noetl-sample==1.0)" in said) == (1, True), said
-    assert "noetl up --packages FILE" in said
+    code, output = on_stack(stack, tmp_path, "result = 1", '["pandas==2.2.3"]')
+    assert (code, "this stack has no packages for pandas==2.2.3 (it has noetl-sample==1.0)" in output) == (1, True), output
+    assert "noetl up --packages FILE" in output

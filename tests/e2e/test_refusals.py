@@ -44,6 +44,6 @@ def test_the_command_line_exits_2_with_file_line_and_column(stack: Stack, tmp_pa
     file.write_text(BAD)
     done = run(*command, str(file), cwd=tmp_path)
     assert done.returncode == 2, done.stdout + done.stderr
-    said = done.stdout + done.stderr
-    assert re.search(r"flow\.yaml:9:\d+ \w+\d+ .*valdate", said), said
-    assert "validate" in said
+    output = done.stdout + done.stderr
+    assert re.search(r"flow\.yaml:9:\d+ \w+\d+ .*valdate", output), output
+    assert "validate" in output

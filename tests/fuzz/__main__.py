@@ -21,8 +21,8 @@ def _one(case: Case) -> tuple[Case, Measured]:
 
 
 def main() -> int:
-    given = [int(word) for word in sys.argv[1:3]]
-    each, seed = [*given, *(40, 21)[len(given) :]]
+    numbers = [int(word) for word in sys.argv[1:3]]
+    each, seed = [*numbers, *(40, 21)[len(numbers) :]]
     started = time.monotonic()
     cases = sample(each, seed)
     with ProcessPoolExecutor(2) as pool:

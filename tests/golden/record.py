@@ -16,12 +16,12 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", choices=[*SCENARIOS, []], metavar="NAME")
     parser.add_argument("--force", action="store_true", help="write over the histories that are named")
-    given = parser.parse_args(arguments)
-    if given.force and not given.names:
+    options = parser.parse_args(arguments)
+    if options.force and not options.names:
         parser.error("--force needs the names of the histories to write over")
-    for name in given.names or SCENARIOS:
-        if (FOLDER / f"{name}.json").exists() and not given.force:
-            if given.names:
+    for name in options.names or SCENARIOS:
+        if (FOLDER / f"{name}.json").exists() and not options.force:
+            if options.names:
                 sys.stderr.write(f"{name}: is there; --force writes over it\n")
                 return 1
             continue

@@ -27,7 +27,7 @@ from tests.golden.drives import (
     stuck_and_mended,
     to_the_end,
 )
-from tests.sim.outside import Crane, CraneTool
+from tests.sim.outside_service import Crane, CraneTool
 from tests.sim.ports import Faults
 from tests.sim.world import World
 

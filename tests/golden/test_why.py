@@ -31,16 +31,16 @@ def test_no_step_is_unexplained(name: str) -> None:
     for execution_id in golden(name).executions():
         state = world.state(execution_id)
         for step in control.playbook(state.digest).steps:
-            said = why(control, execution_id, step.name)
+            answer = why(control, execution_id, step.name)
             commits = world.store.streams[StreamId(execution_id)]
             ran = any(e.name == "StepScheduled" and e.data["step"] == step.name for c in commits for e in c.events)
-            kinds = {fact["fact"] for fact in said["facts"] if fact["depth"] == 0}
+            kinds = {fact["fact"] for fact in answer["facts"] if fact["depth"] == 0}
             assert kinds, (name, step.name)
             assert bool(kinds & {"ran", "failed", "open"}) == ran, (name, step.name, kinds)
             if not ran:
                 assert kinds & {"skipped", "expired", "held", "join", "not_reached", "unreachable", "admission"}
-                assert len(said["facts"]) > 1, (name, step.name)
-            for fact in said["facts"]:
+                assert len(answer["facts"]) > 1, (name, step.name)
+            for fact in answer["facts"]:
                 assert fact["text"] and "None" not in fact["text"]
                 for arc in fact.get("arcs", ()):
                     if "guard" in arc and not arc.get("not_looked_at") and arc["guard"]["holds"] is not None:
@@ -59,11 +59,11 @@ def test_every_step_at_a_past_event_is_explained_by_earlier_events(name: str) ->
             then = f"{execution_id}.control.{last.seq}.0"
             scheduled = {e.data["step"] for c in commits[: last.seq + 1] for e in c.events if e.name == "StepScheduled"}
             for step in steps:
-                said = why(control, execution_id, step.name, then)
-                kinds = {fact["fact"] for fact in said["facts"] if fact["depth"] == 0}
+                answer = why(control, execution_id, step.name, then)
+                kinds = {fact["fact"] for fact in answer["facts"] if fact["depth"] == 0}
                 assert kinds, (name, step.name, last.seq)
                 assert bool(kinds & {"ran", "failed", "open"}) == (step.name in scheduled), (name, step.name, last.seq, kinds)
-                for fact in said["facts"]:
+                for fact in answer["facts"]:
                     assert fact["text"] and "None" not in fact["text"]
                     if "event_id" in fact:
                         assert int(fact["event_id"].split(".")[2]) <= last.seq
@@ -112,10 +112,10 @@ def test_a_partly_compared_history_does_not_differ_from_itself(name: str) -> Non
 def test_failures_have_their_causes(name: str) -> None:
     world = golden(name).world()
     for execution_id in golden(name).executions():
-        said = why(world.controls[0], execution_id)
+        answer = why(world.controls[0], execution_id)
         failure = world.state(execution_id).failure
-        assert bool(said["causes"]) == (failure is not None and failure["kind"] != "cancelled")
-        for cause in said["causes"]:
+        assert bool(answer["causes"]) == (failure is not None and failure["kind"] != "cancelled")
+        for cause in answer["causes"]:
             assert cause["message"] and cause.get("line"), cause
 
 

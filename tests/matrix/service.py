@@ -20,7 +20,7 @@ class Service(Handler):
     model that says the last message again, `/mcp` a server whose tool `echo` gives what it is given, anything else `{}`."""
 
     def answer(self) -> None:
-        said = self.told().decode()
+        content = self.told().decode()
         head, _, tail = self.path[1:].partition("/")
         if head == "slow":
             ENDED.wait(30)
@@ -28,12 +28,12 @@ class Service(Handler):
         if head == "rows":
             body = [{"n": n, "text": "x" * 100} for n in range(int(tail))]
         elif head == "echo":
-            body = {"headers": dict(self.headers), "body": said}
+            body = {"headers": dict(self.headers), "body": content}
         elif head == "chat":
-            asked = json.loads(said)
+            asked = json.loads(content)
             body = completion(asked, {"content": asked["messages"][-1]["content"]})
         elif head == "mcp":
-            asked = json.loads(said or "{}")
+            asked = json.loads(content or "{}")
             body = {"jsonrpc": "2.0", "id": asked.get("id"), **_tool(asked)}
         text = b"{" if head == "broken" else json.dumps(body).encode()
         with suppress(BrokenPipeError, ConnectionResetError):  # the client has gone
@@ -45,7 +45,7 @@ class Service(Handler):
 def _tool(asked: dict[str, Any]) -> dict[str, object]:
     """Return the answer of an MCP server without sessions."""
     method, params = asked.get("method"), asked.get("params", {})
-    given = params.get("arguments", {})
+    arguments = params.get("arguments", {})
     if method == "initialize":
         return {"result": {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}}}}
     if method == "tools/list":
@@ -53,10 +53,10 @@ def _tool(asked: dict[str, Any]) -> dict[str, object]:
     if params.get("name") == "slow":
         ENDED.wait(30)
     if params.get("name") == "echo":
-        return {"result": {"content": [{"type": "text", "text": str(given.get("text"))}], "structuredContent": given}}
+        return {"result": {"content": [{"type": "text", "text": str(arguments.get("text"))}], "structuredContent": arguments}}
     if params.get("name") == "fail":
         return {"result": {"content": [{"type": "text", "text": "it cannot"}], "isError": True}}
-    code = given.get("code", -32602)
+    code = arguments.get("code", -32602)
     return {"error": {"code": code, "message": "no"}}
 
 

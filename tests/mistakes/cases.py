@@ -119,10 +119,10 @@ def _tables(cases: list[Case]) -> Iterator[str]:
         by = {"validate": "validate", "lint": "validate (lint)", "run": "run", "strict": "strict run"}[case.found_by]
         if case.passes:
             by += f"; a strict run completes: {case.passes}"
-        said = " ".join(case.says.split()).replace("|", "\\|")
+        words = " ".join(case.says.split()).replace("|", "\\|")
         if case.why:
             by += f": {case.why}"
-        yield f"| {case.mistake} | {by} | {f'{case.code} ' if case.code else ''}{said} |\n"
+        yield f"| {case.mistake} | {by} | {f'{case.code} ' if case.code else ''}{words} |\n"
 
 
 if __name__ == "__main__":

@@ -33,8 +33,8 @@ from noetl_core.engine.state import State
 from noetl_core.log.codec import encode_events
 from noetl_core.views.reading.cursor import history
 from noetl_core.views.reading.envelopes import expand
+from tests.raw_events import Stored
 from tests.sim.world import World
-from tests.stored import Stored
 
 TERMINAL_RUN = {"StepDone", "StepFailed", "LoopChunkDone"}
 
@@ -156,7 +156,7 @@ def no_claim_is_taken_early(world: World, execution_id: str) -> None:
             continue
         early = claim["until"] - first.ts
         assert early <= 2 * world.skew_s * 1_000_000, f"{run} was begun {early / 1e6:.1f} s before the claim to it lapsed"
-    for ask, command in world.asking.given:
+    for ask, command in world.asking.replies:
         if command.execution_id == execution_id:
             made = claims.get(command.run_id)
             assert made is not None and made[1]["ask"] == ask.id, (
@@ -211,7 +211,7 @@ def i8_ctx_is_the_fold_of_its_patches(world: World, execution_id: str, control: 
 
 def i9_every_scheduled_run_was_commanded(world: World, execution_id: str, control: Sequence[Stored]) -> None:
     sent = {c.run_id for c in world.queue.sent if c.execution_id == execution_id}
-    sent |= {c.run_id for _, c in world.asking.given if c.execution_id == execution_id}
+    sent |= {c.run_id for _, c in world.asking.replies if c.execution_id == execution_id}
     by_server = {e.data["run"] for e in control if e.name in ("StepDone", "StepFailed", "LoopSliced")}
     fenced = {
         s.run_id

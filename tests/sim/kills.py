@@ -38,8 +38,8 @@ from noetl_core.views.executions import executions
 from noetl_core.views.reading.cursor import history
 from noetl_core.views.reading.envelopes import expand
 from tests.properties import examples
-from tests.sim import generated, invariants, test_children, test_compensation
-from tests.sim.killed import answer
+from tests.sim import generated_playbooks, invariants, test_children, test_compensation
+from tests.sim.slow_command import answer
 from tests.sim.workers import SCRIPTED, ScriptedTool
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,7 +59,7 @@ class Shape:
     kind: str
     source: str
     facts: Mapping[str, Any] = field(default_factory=dict)
-    loop: generated.GenLoop | None = None
+    loop: generated_playbooks.GenLoop | None = None
     calls: tuple[str, ...] = ()
 
     def answer(self, call: ToolCall) -> Outcome:
@@ -76,20 +76,20 @@ class Shape:
         return out
 
 
-def _pipeline(tasks: tuple[generated.GenTask, ...]) -> Shape:
+def _pipeline(tasks: tuple[generated_playbooks.GenTask, ...]) -> Shape:
     return Shape(
         "pipeline",
-        _quick(generated.playbook([{"step": "start", "tool": generated.tasks_of(tasks)}])),
+        _quick(generated_playbooks.playbook([{"step": "start", "tool": generated_playbooks.tasks_of(tasks)}])),
         {"fails": [t.fails for t in tasks]},
     )
 
 
-def _loop(loop: generated.GenLoop) -> Shape:
-    return Shape("loop", _quick(generated.playbook([loop.step()])), {"failing": sorted(loop.failing)}, loop)
+def _loop(loop: generated_playbooks.GenLoop) -> Shape:
+    return Shape("loop", _quick(generated_playbooks.playbook([loop.step()])), {"failing": sorted(loop.failing)}, loop)
 
 
-def _net(net: tuple[generated.GenStep, ...]) -> Shape:
-    return Shape("net", _quick(generated.playbook(generated.net_steps(net))))
+def _net(net: tuple[generated_playbooks.GenStep, ...]) -> Shape:
+    return Shape("net", _quick(generated_playbooks.playbook(generated_playbooks.net_steps(net))))
 
 
 def _quick(source: str) -> str:
@@ -108,9 +108,9 @@ _FIXED = (
     Shape("compensation", _quick(test_compensation.TRIP)),
 )
 shapes = st.one_of(
-    generated.pipelines().map(_pipeline),
-    generated.loops().map(_loop),
-    generated.nets().map(_net),
+    generated_playbooks.pipelines().map(_pipeline),
+    generated_playbooks.loops().map(_loop),
+    generated_playbooks.nets().map(_net),
     st.sampled_from(_FIXED),
 )
 
@@ -202,9 +202,9 @@ class _Killed:
             assert done.wait(PATIENCE_S) == 0
 
     def begin(self, *arguments: str) -> subprocess.Popen[str]:
-        with (self.folder / "stdout").open("w") as out, (self.folder / "stderr").open("w") as said:
+        with (self.folder / "stdout").open("w") as out, (self.folder / "stderr").open("w") as stderr:
             return subprocess.Popen(
-                [sys.executable, "-m", "tests.sim.killed", str(self.folder / "facts"), *arguments],
+                [sys.executable, "-m", "tests.sim.slow_command", str(self.folder / "facts"), *arguments],
                 cwd=self.folder,
                 env={
                     **os.environ,
@@ -213,7 +213,7 @@ class _Killed:
                 },
                 text=True,
                 stdout=out,
-                stderr=said,
+                stderr=stderr,
                 start_new_session=True,
             )
 
@@ -226,12 +226,12 @@ class _Killed:
             code = self.disturbed(number)
             if code in (0, 1):
                 break  # it had ended
-            assert code in (CODES[number], -number), f"{number.name}: exit code {code}\n{self.said}"
+            assert code in (CODES[number], -number), f"{number.name}: exit code {code}\n{self.stderr}"
             landed += 1
             self.tally.kills[number.name] += 1
         else:
             began = time.monotonic()
-            assert self.command().wait(PATIENCE_S) in (0, 1), self.said
+            assert self.command().wait(PATIENCE_S) in (0, 1), self.stderr
             self.tally.longest_s = max(self.tally.longest_s, time.monotonic() - began)
         self.tally.most = max(self.tally.most, landed)
         self.judge()
@@ -252,7 +252,7 @@ class _Killed:
             return process.wait(PATIENCE_S)
 
     @property
-    def said(self) -> str:
+    def stderr(self) -> str:
         return (self.folder / "stderr").read_text()
 
     def commits(self, stream: StreamId) -> list[Commit]:
@@ -283,7 +283,7 @@ class _Killed:
 
     def ending(self) -> dict[str, Any]:
         done = self.begin("show", self.execution_id, "--output", "json")
-        assert done.wait(PATIENCE_S) == 0, self.said
+        assert done.wait(PATIENCE_S) == 0, self.stderr
         return dict(json.loads((self.folder / "stdout").read_text()))
 
 

@@ -16,7 +16,7 @@ from hashlib import blake2b
 from itertools import count
 
 from noetl_core.engine.records import Command, Commit
-from tests.sim.limits import Limits
+from tests.sim.limited_ports import Limits
 from tests.sim.ports import MAX_RECEIVES, SECOND, SimClock
 
 COLD_S = 0.65

@@ -1,4 +1,4 @@
-"""A stack under load with the limits of the services: the real admission, router, worker and sweeper over `tests.sim.limits`.
+"""A stack under load with the limits of the services: the real admission, router, worker and sweeper over `tests.sim.limited_ports`.
 
 Every execution is checked when it has ended and is at rest, and then dropped, so that hundreds of thousands fit into memory: one
 execution for each key, one end, each step run once, each task called once; one in `whole_every` against all invariants.
@@ -30,7 +30,17 @@ from noetl_core.worker.claiming.gates import RecentGates
 from noetl_core.worker.service import Worker
 from tests.sim import invariants
 from tests.sim.catalog import SimCatalog
-from tests.sim.limits import SEND_S, LimitedIndex, LimitedStore, Limits, Partitions, Throughput, TimedGates, TimedResults, quiet
+from tests.sim.limited_ports import (
+    SEND_S,
+    LimitedIndex,
+    LimitedStore,
+    Limits,
+    Partitions,
+    Throughput,
+    TimedGates,
+    TimedResults,
+    quiet,
+)
 from tests.sim.limits_services import Account, Function, Queue, Queued, Record, Stream, Timeline
 from tests.sim.ports import SECOND, SimClock
 from tests.sim.triggers import SimTriggers
@@ -327,7 +337,7 @@ class LimitedWorld:
                 queue=SimpleNamespace(sent=self.sent[execution_id]),
                 faults=self.store.faults,
                 violations=[],
-                asking=SimpleNamespace(asked=[], given=[]),
+                asking=SimpleNamespace(asked=[], replies=[]),
                 state=lambda one: self.controls[0].load(one),
             )
             invariants.check(cast("Any", whole), execution_id)

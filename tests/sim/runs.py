@@ -10,10 +10,10 @@ from noetl_core.engine.fold.control_stream import fold_commits
 from noetl_core.engine.records import StreamId
 from noetl_core.engine.state import State
 from noetl_core.views.explain.replay import replay
-from tests.sim import generated, invariants
+from tests.raw_events import Stored, data_of
+from tests.sim import generated_playbooks, invariants
 from tests.sim.ports import Faults
 from tests.sim.world import World
-from tests.stored import Stored, data_of
 
 
 def ends(world: World, execution_id: str, status: str) -> State:
@@ -39,7 +39,7 @@ def run(source: str, tool: Any, faults: Faults, routers: int = 2, **settings: An
     state = world.run(execution_id, limit=40_000)
     assert state.finished, (state.status, state.stuck)
     rested = rests(world, execution_id)
-    assume(not generated.given_up(faults, state.failure))
+    assume(not generated_playbooks.is_abandoned(faults, state.failure))
     return world, rested
 
 

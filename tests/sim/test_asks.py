@@ -79,7 +79,7 @@ def test_a_chain_is_carried_out_by_the_worker_of_its_first_step() -> None:
     started = world.start(chain())
     done(world, started.execution_id)
     assert [c.step for c in world.queue.sent] == ["start"], "one command goes through the queue"
-    assert [c.step for _, c in world.asking.given] == [f"s{n}" for n in range(1, STEPS)]
+    assert [c.step for _, c in world.asking.replies] == [f"s{n}" for n in range(1, STEPS)]
     runs = {s: c for s, c in world.store.streams.items() if s.execution_id == started.execution_id and s.run_id is not None}
     assert Counter(len(c) for c in runs.values()) == {1: STEPS - 1, 2: 1}, "one commit a run, but for the first, which is claimed"
     assert len(world.store.streams[StreamId(started.execution_id)]) == STEPS + 1
@@ -188,14 +188,14 @@ def _operated(world: World, execution_id: str, operation: Callable[..., Any]) ->
 @pytest.mark.parametrize("block", some(range(4), 4))
 def test_whatever_goes_wrong_each_run_has_one_worker_at_a_time(block: int) -> None:
     seen: Counter[str] = Counter()
-    given = lapsed = 0
+    replies = lapsed = 0
     for seed in range(block * EXECUTIONS, (block + 1) * EXECUTIONS):
         world = trial(seed)
         seen += world.faults.seen
-        given += len(world.asking.given)
+        replies += len(world.asking.replies)
         lapsed += sum(c.mode == "first" for c in world.queue.sent)
     assert {"crash", "refuse_ask", "lose_answer_of_ask", "late_ask", "freeze", "stream_first", "duplicate ask"} <= set(seen)
-    assert given and lapsed
+    assert replies and lapsed
 
 
 def test_an_ask_that_is_repeated_has_the_same_answer_from_the_log() -> None:
@@ -231,7 +231,7 @@ def test_a_resume_within_the_life_of_a_claim_waits_for_its_end_and_no_longer() -
     handle = Worker.handle
 
     def paused(worker: Worker, command: Command, *arguments: Any) -> Any:
-        if command.step == "s1" and not world.asking.given[1:]:
+        if command.step == "s1" and not world.asking.replies[1:]:
             pause(world.controls[0], execution_id)
         return handle(worker, command, *arguments)
 
@@ -258,7 +258,7 @@ def test_a_chained_failure_leaves_the_message_of_the_first_run_alone() -> None:
         )
     assert [(c.step, h.kind) for c, h in world.handled] == [("start", "done")]
     done(world, execution_id)
-    run = next(c.run_id for _, c in world.asking.given if c.step == "s1")
+    run = next(c.run_id for _, c in world.asking.replies if c.step == "s1")
     assert world.names(execution_id, run)[:3] == ["StepStarted", "StepReleased", "StepStarted"], "it is released, and taken over"
 
 

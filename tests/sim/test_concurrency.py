@@ -13,7 +13,7 @@ from tests.properties import crash_points, some
 from tests.sim import invariants
 from tests.sim.concurrency import SHARED, STEPS, Server, all_end, start
 from tests.sim.ports import SECOND, Faults
-from tests.sim.redriven import again
+from tests.sim.redrives import again
 from tests.sim.world import World
 
 

@@ -13,7 +13,7 @@ from noetl_core.tools.base import ToolCall
 from noetl_core.views.explain.replay import replay
 from tests.properties import CRASHES_IN, some
 from tests.sim import invariants
-from tests.sim.claimed import ClaimedRow, ClaimedTable
+from tests.sim.cursor_table import ClaimedRow, ClaimedTable
 from tests.sim.ports import Crash, Faults
 from tests.sim.world import World
 

@@ -14,10 +14,10 @@ from noetl_core.ports import LimitRecord
 from tests.properties import crash_points, some
 from tests.sim import invariants
 from tests.sim.concurrency import Server, at_rest, start
-from tests.sim.displaced import CALLBACK, HEAD, LIMIT, PLAIN, ROUTED, under_way
-from tests.sim.limited import SimPlaces
+from tests.sim.displacement import CALLBACK, HEAD, LIMIT, PLAIN, ROUTED, under_way
 from tests.sim.ports import SECOND, Faults
-from tests.sim.redriven import again
+from tests.sim.redrives import again
+from tests.sim.shared_limits import SimPlaces
 from tests.sim.world import World
 
 
@@ -67,10 +67,10 @@ def test_a_holder_that_ends_first_has_ended_and_the_newcomer_has_its_place() -> 
     under_way(world, first)
     fence = fence_module.fence_runs
 
-    def late(*given: Any) -> Any:
+    def late(*args: Any) -> Any:
         while any("StepDone" not in world.names(first, r) for r in world.state(first).runs):
             world.workers.ready()[0]() if world.workers.ready() else setattr(world.clock, "time", min(world.workers.times()))
-        return fence(*given)
+        return fence(*args)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("noetl_core.control.limits.displacement.fence_runs", late)
@@ -114,12 +114,12 @@ def test_the_child_that_a_displaced_run_waits_for_is_cancelled_first() -> None:
     (first,) = start(world, calls, 1)
     world.run(first, until=lambda: any(world.state(c).runs for c in world.state(first).children))
     (child,) = world.state(first).children
-    given: list[str] = []
+    statuses: list[str] = []
 
     class Seen(SimPlaces):
         def write(self, record: LimitRecord, now: int) -> bool:
             if record.holders and not any(holder.startswith(first) for holder in record.holders):
-                given.append(world.state(child).status)
+                statuses.append(world.state(child).status)
             return super().write(record, now)
 
     world.places = Seen(world.faults, world.places.held, world.places.queues)
@@ -127,7 +127,7 @@ def test_the_child_that_a_displaced_run_waits_for_is_cancelled_first() -> None:
     (second,) = start(world, ROUTED, 1)
     states = at_rest(world, [first, second])
     assert [s.status for s in states] == ["failed", "completed"]
-    assert set(given) == {"cancelled"}, "before another one has its place"
+    assert set(statuses) == {"cancelled"}, "before another one has its place"
 
 
 def test_pending_callbacks_and_retries_of_a_displaced_run_end() -> None:

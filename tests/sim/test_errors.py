@@ -53,7 +53,7 @@ def test_an_error_of_a_rule_keeps_the_log_small_and_its_details_complete() -> No
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [
         ("{{ none }}", "not null"),
         ("{{ 5 }}", "not number (5)"),
@@ -61,11 +61,11 @@ def test_an_error_of_a_rule_keeps_the_log_small_and_its_details_complete() -> No
         ("{{ true }}", "not boolean (true)"),
     ],
 )
-def test_an_invalid_collection_is_named_by_its_type_in_playbooks(value: str, said: str) -> None:
+def test_an_invalid_collection_is_named_by_its_type_in_playbooks(value: str, message: str) -> None:
     text = HEAD + f'workflow:\n  - step: start\n    loop: {{in: "{value}", iterator: n}}\n    tool: {{kind: noop}}\n'
     local, state = run_text(text)
     error = summary(local.control, state.execution_id)["error"]
-    assert error["message"] == f"loop.in must give a list or a mapping, {said}"
+    assert error["message"] == f"loop.in must give a list or a mapping, {message}"
 
 
 @pytest.mark.parametrize("called", ["range(3)", "'abc'.upper()", "now()"])

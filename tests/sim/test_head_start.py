@@ -32,7 +32,7 @@ def every_ask_is_answered() -> None:
     world = asking(Faults(stream_first=1.0))
     done(world, world.start(chain()).execution_id)
     assert world.faults.seen["stream_first"] == STEPS
-    assert [c.step for _, c in world.asking.given] == [f"s{n}" for n in range(1, STEPS)]
+    assert [c.step for _, c in world.asking.replies] == [f"s{n}" for n in range(1, STEPS)]
     assert [c.step for c in world.queue.sent] == ["start"], "no step needs the queue"
 
 

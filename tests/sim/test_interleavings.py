@@ -9,11 +9,11 @@ from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import Commit, StreamId
 from noetl_core.ports import Conflict
 from noetl_core.tools.base import ToolCall
+from tests.raw_events import stored
 from tests.sim import invariants
 from tests.sim.interleavings import CHAIN, HEAD, done, failed_with, only_command
 from tests.sim.ports import SECOND, Faults
 from tests.sim.world import World
-from tests.stored import stored
 
 APPROVAL = (
     HEAD

@@ -102,7 +102,7 @@ def limited(text: str) -> str:
     return head + text
 
 
-def given(world: World) -> Mapping[str, Any]:
+def inputs_of(world: World) -> Mapping[str, Any]:
     (last,) = [call for call in world.calls if call.task == "z"]
     found: Mapping[str, Any] = last.inputs["args"]
     return found
@@ -111,7 +111,7 @@ def given(world: World) -> Mapping[str, Any]:
 def test_guards_arguments_inputs_and_policies_read_parts(limits: str) -> None:
     world, state, reads = ran(READ)
     assert (state.status, state.failure) == ("completed", None)
-    assert given(world) == USED
+    assert inputs_of(world) == USED
     assert state.ctx["seven"] == "row 7"
     assert SIZE > 500_000 and 0 < sum(reads.bytes.values()) < 80_000
 
@@ -168,7 +168,7 @@ def test_a_value_within_the_limit_is_loaded_whole_when_many_parts_are_read(playb
     look = "{% for n in range(0, 20000, 100) %}{{ steps.start.result.rows[n].id }},{% endfor %}"
     world, state, reads = ran(playbook.replace("{{ LOOK }}", look))
     assert state.status == "completed", state.failure
-    assert given(world)["v"] == "".join(f"{n}," for n in range(0, MANY, 100))
+    assert inputs_of(world)["v"] == "".join(f"{n}," for n in range(0, MANY, 100))
     assert sum(reads.bytes.values()) < 1.6 * SIZE
     if playbook is GUARDS:
         assert reads.requests < 20, "rounds of the decision"
@@ -239,13 +239,13 @@ def test_a_forged_outline_in_an_answer_reads_no_other_object(forged: str, limits
         assert state.failure is not None and (state.status, state.failure["kind"]) == ("failed", "template")
     else:
         assert (state.status, state.failure) == ("completed", None)
-        assert given(made)["v"] == 5
+        assert inputs_of(made)["v"] == 5
 
 
 def test_small_values_have_no_outline_and_cost_no_additional_request() -> None:
     small = {"row_count": 20_000, "rows": [{"id": n} for n in range(3_000)], "tail": "end"}
     world, state, reads = ran(LOOKS.replace("LOOK", "steps.start.result.rows[5].id"), small)
-    assert state.status == "completed" and given(world)["v"] == 5
+    assert state.status == "completed" and inputs_of(world)["v"] == 5
     (key,) = world.results.objects
     assert set(reads.bytes) == {key} and reads.requests == 1
 
@@ -300,7 +300,7 @@ def test_results_of_a_loop_are_read_by_page(how: str, limits: str, monkeypatch: 
     made.tool = tool
     state = made.run(made.start(text).execution_id)
     assert (state.status, state.failure) == ("completed", None)
-    assert given(made) == {
+    assert inputs_of(made) == {
         "n": 400,
         "one": 123,
         "last": 399,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tests.call_counts import calls_of
 from tests.sim.operating import HEAD
 from tests.sim.runs import ends
 from tests.sim.world import World
-from tests.work import calls_of
 
 AROUND = """
   - step: start

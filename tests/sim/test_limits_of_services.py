@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from noetl_core.ports import Unavailable
-from tests.sim.limits import ATTEMPTS, Limits, Partitions, Throughput, quiet
+from tests.sim.limited_ports import ATTEMPTS, Limits, Partitions, Throughput, quiet
 from tests.sim.limits_services import Account, Function, Queue, Queued, Timeline
 from tests.sim.limits_world import LimitedWorld
 from tests.sim.ports import SECOND, SimClock

@@ -19,8 +19,8 @@ from noetl_core.tools.base import Tool
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.views.executions import executions
 from tests.properties import examples
-from tests.sim import generated, invariants
-from tests.sim.generated import GenLoop, GenStep, GenTask, given_up
+from tests.sim import generated_playbooks, invariants
+from tests.sim.generated_playbooks import GenLoop, GenStep, GenTask, is_abandoned
 from tests.sim.ports import Faults
 from tests.sim.workers import SCRIPTED, ScriptedTool
 from tests.sim.world import World
@@ -69,7 +69,7 @@ def simulated(source: str, tool: Any, faults: Faults) -> dict[str, Any]:
     world.drain()
     invariants.check(world, execution_id)
     summary = executions.summary(world.controls[0], execution_id)
-    assume(not given_up(faults, summary["error"]))
+    assume(not is_abandoned(faults, summary["error"]))
     return _told(summary, world.store, execution_id)
 
 
@@ -85,18 +85,18 @@ def _told(summary: dict[str, Any], store: EventStore, execution_id: str) -> dict
     return {**{k: summary[k] for k in wanted}, "events": {n: names[n] for n in kept}}
 
 
-@given(tasks=generated.pipelines(), faults=generated.faults)
+@given(tasks=generated_playbooks.pipelines(), faults=generated_playbooks.faults)
 @examples(40)
 def test_pipelines(local: LocalWiring, tasks: tuple[GenTask, ...], faults: Faults) -> None:
-    source = quick(generated.playbook([{"step": "start", "tool": generated.tasks_of(tasks)}]))
-    tool = generated.tool_for(tasks)
+    source = quick(generated_playbooks.playbook([{"step": "start", "tool": generated_playbooks.tasks_of(tasks)}]))
+    tool = generated_playbooks.tool_for(tasks)
     assert locally(local, source, tool) == simulated(source, tool, faults)
 
 
-@given(loop=generated.loops(), faults=generated.faults)
+@given(loop=generated_playbooks.loops(), faults=generated_playbooks.faults)
 @examples(40)
 def test_loops(local: LocalWiring, loop: GenLoop, faults: Faults) -> None:
-    source = quick(generated.playbook([loop.step()]))
+    source = quick(generated_playbooks.playbook([loop.step()]))
     here, there = locally(local, source, loop.tool), simulated(source, loop.tool, faults)
     if loop.fails:  # the first failing iteration, and the number that ran before it, are undefined
         assert (here["status"], there["status"]) == ("failed", "failed")
@@ -104,10 +104,10 @@ def test_loops(local: LocalWiring, loop: GenLoop, faults: Faults) -> None:
     assert here == there
 
 
-@given(net=generated.nets(), faults=generated.faults)
+@given(net=generated_playbooks.nets(), faults=generated_playbooks.faults)
 @examples(40)
 def test_nets(local: LocalWiring, net: tuple[GenStep, ...], faults: Faults) -> None:
-    source = quick(generated.playbook(generated.net_steps(net)))
+    source = quick(generated_playbooks.playbook(generated_playbooks.net_steps(net)))
     here, there = locally(local, source, None), simulated(source, None, faults)
     for told in (here, there):
         del told["result"]  # that of the step that ended last
@@ -117,13 +117,16 @@ def test_nets(local: LocalWiring, net: tuple[GenStep, ...], faults: Faults) -> N
 
 
 @given(
-    tasks=generated.pipelines(), loop=generated.loops(), faults=generated.faults, order=st.permutations(["pipe", "start", "last"])
+    tasks=generated_playbooks.pipelines(),
+    loop=generated_playbooks.loops(),
+    faults=generated_playbooks.faults,
+    order=st.permutations(["pipe", "start", "last"]),
 )
 @examples(30)
 def test_chains(local: LocalWiring, tasks: tuple[GenTask, ...], loop: GenLoop, faults: Faults, order: list[str]) -> None:
     """A pipeline, a loop and a step that reads both, in any order; failures are handled and routed on."""
     steps = {
-        "pipe": {"step": "pipe", "tool": generated.tasks_of(tasks)},
+        "pipe": {"step": "pipe", "tool": generated_playbooks.tasks_of(tasks)},
         "start": loop.step(),
         "last": {
             "step": "last",
@@ -138,10 +141,10 @@ def test_chains(local: LocalWiring, tasks: tuple[GenTask, ...], loop: GenLoop, f
         one["next"] = {
             "arcs": [{"step": following["step"], "when": "{{ event.name in ['step.failed', 'step.done', 'loop.done'] }}"}]
         }
-    source = quick(generated.playbook(chain)).replace(
+    source = quick(generated_playbooks.playbook(chain)).replace(
         "kind: Playbook\n", f"kind: Playbook\nexecutor: {{spec: {{entry_step: {order[0]}}}}}\n"
     )
-    pipe = generated.tool_for(tasks)
+    pipe = generated_playbooks.tool_for(tasks)
 
     def tool(call: Any) -> Any:
         return pipe(call) if call.step == "pipe" else loop.tool(call) if call.step == "start" else _args(call)

@@ -14,10 +14,10 @@ from noetl_core.engine.records import Commit, StreamId, envelopes_of
 from noetl_core.events.shapes import Failure
 from noetl_core.tools.base import ToolCall
 from noetl_core.worker.claiming.journal import Fenced, Journal
+from tests.raw_events import stored
 from tests.sim.liveness import HEAD, TWO, ended, minutes, start
 from tests.sim.ports import SECOND, Faults
 from tests.sim.world import World
-from tests.stored import stored
 
 BIG = (
     HEAD

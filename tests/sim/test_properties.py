@@ -14,8 +14,8 @@ from noetl_core.engine.records import StreamId
 from noetl_core.engine.state import State
 from noetl_core.log.stored_values import Values
 from tests.properties import examples
-from tests.sim import generated
-from tests.sim.generated import GenLoop, GenStep, GenTask
+from tests.sim import generated_playbooks
+from tests.sim.generated_playbooks import GenLoop, GenStep, GenTask
 from tests.sim.ports import Faults
 from tests.sim.runs import events, run, window_is_kept
 from tests.sim.world import World
@@ -25,12 +25,12 @@ def result(world: World, state: State) -> Any:
     return Values(world.store, world.results, state.execution_id).at(state.result)
 
 
-@given(tasks=generated.pipelines(), faults=generated.faults)
+@given(tasks=generated_playbooks.pipelines(), faults=generated_playbooks.faults)
 @examples(60)
 def test_a_pipeline_follows_its_policies(tasks: tuple[GenTask, ...], faults: Faults) -> None:
-    source = generated.playbook([{"step": "start", "tool": generated.tasks_of(tasks)}])
-    world, state = run(source, generated.tool_for(tasks), faults)
-    wanted = generated.expected(tasks)
+    source = generated_playbooks.playbook([{"step": "start", "tool": generated_playbooks.tasks_of(tasks)}])
+    world, state = run(source, generated_playbooks.tool_for(tasks), faults)
+    wanted = generated_playbooks.expected(tasks)
     done = events(world, state.execution_id, "TaskProcessed")
     assert [(d["task"], d["visit"], d["attempt"], d["directive"]["do"]) for d in done] == wanted.trace
     assert state.status == ("completed" if wanted.error is None else "failed")
@@ -43,10 +43,10 @@ def test_a_pipeline_follows_its_policies(tasks: tuple[GenTask, ...], faults: Fau
     assert called == {t[:3] for t in wanted.trace if tasks[int(t[0][1:])].wait is None}, "nothing else was called"
 
 
-@given(loop=generated.loops(), faults=generated.faults)
+@given(loop=generated_playbooks.loops(), faults=generated_playbooks.faults)
 @examples(50)
 def test_a_loop_runs_each_iteration_once_in_order_within_its_window(loop: GenLoop, faults: Faults) -> None:
-    world, state = run(generated.playbook([loop.step()]), loop.tool, faults)
+    world, state = run(generated_playbooks.playbook([loop.step()]), loop.tool, faults)
     execution_id = state.execution_id
     if loop.fails:
         assert state.status == "failed"
@@ -71,12 +71,12 @@ def test_a_loop_runs_each_iteration_once_in_order_within_its_window(loop: GenLoo
     window_is_kept(world, execution_id, 1 if loop.mode == "sequential" else loop.window)
 
 
-@given(net=generated.nets(), faults=generated.faults)
+@given(net=generated_playbooks.nets(), faults=generated_playbooks.faults)
 @examples(60)
 def test_joins_merge_tokens_in_any_order_of_arrival(net: tuple[GenStep, ...], faults: Faults) -> None:
-    world, state = run(generated.playbook(generated.net_steps(net)), None, faults)
+    world, state = run(generated_playbooks.playbook(generated_playbooks.net_steps(net)), None, faults)
     assert state.status == "completed", state.failure
-    runs, met = generated.net_runs(net)
+    runs, met = generated_playbooks.net_runs(net)
     done = Counter(
         e.data["step"] for c in world.store.streams[StreamId(state.execution_id)] for e in c.events if e.name == "StepScheduled"
     )

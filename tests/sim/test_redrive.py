@@ -11,7 +11,7 @@ from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.redrive.plan import BadRedrive
 from noetl_core.tools.base import ToolCall
 from tests.sim.ports import SECOND
-from tests.sim.redriven import HEAD, again, asked, failing, result
+from tests.sim.redrives import HEAD, again, asked, failing, result
 from tests.sim.runs import ends
 from tests.sim.world import World
 

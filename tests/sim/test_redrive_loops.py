@@ -13,7 +13,7 @@ from noetl_core.tools.base import ToolCall
 from tests.properties import crash_points, some
 from tests.sim import invariants
 from tests.sim.ports import SECOND, Faults
-from tests.sim.redriven import HEAD, again, failing, result
+from tests.sim.redrives import HEAD, again, failing, result
 from tests.sim.runs import ends
 from tests.sim.world import World
 

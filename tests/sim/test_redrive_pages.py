@@ -13,7 +13,7 @@ from noetl_core.engine.state import State
 from noetl_core.tools.base import ToolCall
 from tests.sim import invariants
 from tests.sim.ports import Faults
-from tests.sim.redriven import HEAD, again, asked, result
+from tests.sim.redrives import HEAD, again, asked, result
 from tests.sim.runs import ends
 from tests.sim.world import World
 

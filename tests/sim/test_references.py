@@ -17,8 +17,8 @@ from noetl_core.engine.records import Commit, StreamId
 from noetl_core.log.stored_values import Family, FamilyResults, Values
 from noetl_core.ports import NotFound
 from noetl_core.tools.base import ToolCall
+from tests.raw_events import stored
 from tests.sim.world import World
-from tests.stored import stored
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: sim/refs}\nworkflow:\n"
 GUARD = (

@@ -14,7 +14,7 @@ import pytest
 
 from tests.properties import TIMES
 from tests.sim.ports import SECOND, Faults
-from tests.sim.scheduled import at, playbook, register_in, started, world_at
+from tests.sim.schedules import at, playbook, register_in, started, world_at
 from tests.sim.world import World
 
 YEAR = datetime(2027, 12, 1, tzinfo=UTC), datetime(2028, 12 if TIMES else 4, 10, tzinfo=UTC)

@@ -15,7 +15,7 @@ from noetl_core.engine.ids import trigger_id
 from noetl_core.views.executions import executions
 from tests.properties import CRASHES_IN
 from tests.sim.ports import SECOND, Crash, Faults
-from tests.sim.scheduled import PATH, at, playbook, register_in, started, world_at
+from tests.sim.schedules import PATH, at, playbook, register_in, started, world_at
 from tests.sim.world import World
 
 

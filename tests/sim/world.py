@@ -25,10 +25,9 @@ from noetl_core.engine.state import State
 from noetl_core.engine.statuses import TERMINAL
 from noetl_core.ports import DeadLetter, EventStore, PortError, Sealer
 from noetl_core.tools.base import Tool
-from tests.sim.asking import SimAsks, freeze
-from tests.sim.busy import BusyWorkers
 from tests.sim.catalog import SimCatalog, SimIndex
-from tests.sim.limited import SimPlaces, SimRates
+from tests.sim.concurrent_workers import BusyWorkers
+from tests.sim.faulty_asks import SimAsks, freeze
 from tests.sim.ports import (
     MAX_RECEIVES,
     SECOND,
@@ -42,6 +41,7 @@ from tests.sim.ports import (
     SimResults,
     SimStore,
 )
+from tests.sim.shared_limits import SimPlaces, SimRates
 from tests.sim.triggers import SimTriggers
 
 VISIBILITY_S = 120

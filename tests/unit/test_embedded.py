@@ -37,10 +37,10 @@ def test_a_text_a_model_a_file_and_a_folder_give_the_same(elsewhere: Path) -> No
     (elsewhere / "one").mkdir()
     file = elsewhere / "one" / "playbook.yaml"
     file.write_text(HELLO)
-    given: list[Any] = [HELLO, parse_playbook(HELLO), file, str(file), "one", Path("one"), "one/playbook.yaml"]
-    ended = [noetl_core.run(playbook, {"name": "Ada"}) for playbook in given]
-    assert [(e.status, e.result, e.error, e.ctx) for e in ended] == [("completed", "Ada", None, {})] * len(given)
-    assert len({e.id for e in ended}) == len(given)
+    sources: list[Any] = [HELLO, parse_playbook(HELLO), file, str(file), "one", Path("one"), "one/playbook.yaml"]
+    ended = [noetl_core.run(playbook, {"name": "Ada"}) for playbook in sources]
+    assert [(e.status, e.result, e.error, e.ctx) for e in ended] == [("completed", "Ada", None, {})] * len(sources)
+    assert len({e.id for e in ended}) == len(sources)
 
 
 def test_a_run_in_memory_leaves_nothing_behind(elsewhere: Path) -> None:

@@ -22,7 +22,7 @@ FORM = {
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "messages"),
     [
         ({"approved": True, "amount": 2.5, "tags": ["a"], "who": "ann"}, []),
         ({"approved": False, "amount": None}, []),
@@ -36,9 +36,9 @@ FORM = {
         ({"approved": True, "tags": ["a", "", "c"]}, ["the length of the answer.tags is above 2", "the length of the answer.tags[1] is below 1"]),
     ],
 )  # fmt: skip
-def test_values_that_violate_the_schema_are_reported(value: Any, said: list[str]) -> None:
+def test_values_that_violate_the_schema_are_reported(value: Any, messages: list[str]) -> None:
     check_schema(FORM)
-    assert problems(value, FORM) == said
+    assert problems(value, FORM) == messages
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_numbers_without_a_fraction_are_integers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "said"),
+    ("schema", "message"),
     [
         ([], "must be a mapping"),
         ({"oneOf": []}, "keyword 'oneOf' is not supported"),
@@ -89,13 +89,13 @@ def test_numbers_without_a_fraction_are_integers() -> None:
         ({"items": {"pattern": "("}}, r"schema\[\]: keyword 'pattern'"),
     ],
 )
-def test_unsupported_and_malformed_schemas_are_refused(schema: Any, said: str) -> None:
-    with pytest.raises(BadSchema, match=said):
+def test_unsupported_and_malformed_schemas_are_refused(schema: Any, message: str) -> None:
+    with pytest.raises(BadSchema, match=message):
         check_schema(schema)
 
 
 def test_only_the_first_twenty_of_a_million_problems_are_reported() -> None:
     of = {"items": {"enum": ["x" * 100_000]}}
-    said = problems(["y"] * 1_000_000, of)
-    assert len(said) == 20
-    assert max(map(len, said)) < 300
+    messages = problems(["y"] * 1_000_000, of)
+    assert len(messages) == 20
+    assert max(map(len, messages)) < 300

@@ -16,7 +16,7 @@ HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: demo, path: te
 
 
 @pytest.mark.parametrize(
-    ("source", "given"),
+    ("source", "result"),
     [
         ("return 1", 1),
         ("x = 1", END),
@@ -36,9 +36,9 @@ HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: demo, path: te
         ('"""About it."""\nfrom __future__ import annotations\nreturn __doc__', "About it."),
     ],
 )  # fmt: skip
-def test_a_return_ends_the_code_and_changes_nothing_else(source: str, given: Any) -> None:
+def test_a_return_ends_the_code_and_changes_nothing_else(source: str, result: Any) -> None:
     names: dict[str, Any] = {}
-    assert run(compiled(source), names) == given
+    assert run(compiled(source), names) == result
     assert not {name for name in names if name.startswith("<")}
 
 

@@ -8,7 +8,7 @@ from noetl_core.values.strict_json import MAX_DEPTH, check, loads
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('{"a": 1, "a": 2}', '"a" is written twice: line 1 column 10'),
         ('{"x": [{"b": "}"}, {\n  "b": {"c": ","},\n  "d": 1, "b": 2}]}', '"b" is written twice: line 3 column 11'),
@@ -24,10 +24,10 @@ from noetl_core.values.strict_json import MAX_DEPTH, check, loads
         ("1" * 5000, "limit"),
     ],
 )
-def test_text_that_is_not_strict_json_is_refused(text: str, said: str) -> None:
+def test_text_that_is_not_strict_json_is_refused(text: str, message: str) -> None:
     with pytest.raises(ValueError) as refused:
         loads(text)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_the_same_key_in_different_objects_is_fine() -> None:

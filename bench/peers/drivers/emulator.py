@@ -75,9 +75,9 @@ def _until_ended(
     found = []
     end = time.monotonic() + seconds
     for one in started:
-        while (said := describe(one))["status"] in going_on:
+        while (description := describe(one))["status"] in going_on:
             if time.monotonic() > end:
                 raise TimeoutError(f"{len(found)} ended within {seconds:.0f} s")
             time.sleep(POLLS_S)
-        found.append(said)
+        found.append(description)
     return found

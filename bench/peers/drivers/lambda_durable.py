@@ -52,10 +52,10 @@ def main() -> None:
 
     def invoke(event: Ask) -> Any:
         answer = lambdas.invoke(FunctionName=name, Qualifier="$LATEST", Payload=json.dumps(dict(event)))
-        said = json.loads(answer["Payload"].read())
-        if "FunctionError" in answer or (isinstance(said, dict) and said.get("Status") != "SUCCEEDED"):
-            raise RuntimeError(str(said)[:400])
-        return json.loads(said["Result"]) if isinstance(said, dict) else said
+        reply = json.loads(answer["Payload"].read())
+        if "FunctionError" in answer or (isinstance(reply, dict) and reply.get("Status") != "SUCCEEDED"):
+            raise RuntimeError(str(reply)[:400])
+        return json.loads(reply["Result"]) if isinstance(reply, dict) else reply
 
     def timed(ask: Ask, wanted: int) -> float:
         began = time.perf_counter()

@@ -70,9 +70,9 @@ class Machines:
         over = {"Type": "Map", "ItemsPath": "$", "MaxConcurrency": in_flight, "ItemProcessor": processor, "End": True}
         return self.machine(name, "map", {"map": over})
 
-    def run(self, machine: str, given: object, executions: int = 1) -> tuple[float, list[Mapping[str, Any]]]:
+    def run(self, machine: str, payload: object, executions: int = 1) -> tuple[float, list[Mapping[str, Any]]]:
         """Wall seconds, and what each execution came to."""
-        text = json.dumps(given)
+        text = json.dumps(payload)
         seconds, ended = by_client(
             lambda: str(self.states.start_execution(stateMachineArn=machine, input=text)["executionArn"]),
             lambda one: self.states.describe_execution(executionArn=one),
@@ -82,12 +82,12 @@ class Machines:
         expect({one["status"] for one in ended}, {"SUCCEEDED"})
         return seconds, ended
 
-    def alone(self, machine: str, given: object) -> tuple[float, Any]:
-        _, (said,) = self.run(machine, given)
-        arn = said["executionArn"]
+    def alone(self, machine: str, payload: object) -> tuple[float, Any]:
+        _, (execution,) = self.run(machine, payload)
+        arn = execution["executionArn"]
         first = self.states.get_execution_history(executionArn=arn, maxResults=5)["events"]
         began = next(event["timestamp"] for event in first if event["type"].endswith("StateEntered"))
-        return max((said["stopDate"] - began).total_seconds(), RESOLUTION_S), json.loads(said["output"])
+        return max((execution["stopDate"] - began).total_seconds(), RESOLUTION_S), json.loads(execution["output"])
 
 
 def main() -> None:

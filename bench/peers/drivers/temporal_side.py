@@ -168,8 +168,8 @@ def main() -> None:
 
         worker: Worker = wait(started())
         wait(execute(client, Chain.run, [1], 0))
-        said = subprocess.run([COMMAND, "--version"], capture_output=True, text=True, check=True).stdout.split()
-        about = f"CLI {said[2]}, server {said[4].rstrip(',)')}, SDK {version('temporalio')}"
+        words = subprocess.run([COMMAND, "--version"], capture_output=True, text=True, check=True).stdout.split()
+        about = f"CLI {words[2]}, server {words[4].rstrip(',)')}, SDK {version('temporalio')}"
         cases = {
             "chain": lambda ask: wait(execute(client, Chain.run, [ask["steps"]], ask["steps"] - 1)),
             "python": lambda ask: wait(execute(client, PythonChain.run, [ask["steps"]], 2 * (ask["steps"] - 1))),

@@ -86,15 +86,15 @@ class _Handler(BaseHTTPRequestHandler):
         self._say(answer)
 
     def _say(self, answer: Answer) -> None:
-        said = json.dumps(answer.body).encode()
+        body = json.dumps(answer.body).encode()
         self.send_response(answer.status)
         self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(said)))
+        self.send_header("Content-Length", str(len(body)))
         for name, value in answer.headers.items():
             self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(said)
+            self.wfile.write(body)
 
     def _linger(self) -> None:
         """Discard the remaining data of the sender for a while, and close the connection."""

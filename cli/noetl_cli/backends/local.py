@@ -133,14 +133,14 @@ class LocalBackend:
         self.wiring.runner.serve()
         return True
 
-    def _waits(self, execution_id: str, said: str) -> str:
+    def _waits(self, execution_id: str, known_holder: str) -> str:
         """Report once which worker holds the run that this process waits for; return its name."""
         holder = self.wiring.runner.holder
-        if holder and holder != said:
+        if holder and holder != known_holder:
             pid = pid_of(holder)
             who = f"process {pid}" if pid else f"another process ({holder})"
             say(f"{who} runs execution {execution_id}; this process waits for it (Ctrl-C ends only the waiting)")
-        return holder or said
+        return holder or known_holder
 
     def _unreadable(self, execution_id: str, error: Exception) -> str:
         try:

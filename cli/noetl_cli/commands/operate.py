@@ -89,16 +89,16 @@ def redrive(
     source = None if playbook is None else files.playbook(playbook)
     if source is not None and playbook is not None:
         files.check(source, playbook)
-    given = None if args is None else json_of(args, "--args")
-    if not isinstance(given, dict | None):
-        raise Exit(USAGE, f"--args is a JSON {type(given).__name__}; an object is expected")
+    step_args = None if args is None else json_of(args, "--args")
+    if not isinstance(step_args, dict | None):
+        raise Exit(USAGE, f"--args is a JSON {type(step_args).__name__}; an object is expected")
     for entry in set_ or []:
         if not entry.startswith("ctx."):
             raise Exit(USAGE, f"--set {entry!r}: expected ctx.a=value (args of the step: --args)")
         put(ctx, entry.removeprefix("ctx."))
     with execution(id, on, store) as (where, id):
         shown = where.api.redrive(
-            id, begin=begin, ctx=ctx or None, args=given, playbook=source, version=version, preview=preview or None
+            id, begin=begin, ctx=ctx or None, args=step_args, playbook=source, version=version, preview=preview or None
         )["redrive"]
         if preview:
             _show(shown) if output_ == "text" else output.as_data(shown, output_)
@@ -146,9 +146,9 @@ def signal(
     output_: Output = "text",
 ) -> None:
     """Send a named signal, for which `kind: callback` with `signal: NAME` waits."""
-    given = json_of(data, "--data")
+    payload = json_of(data, "--data")
     with execution(id, on, store) as (where, id):
-        _operated(id, where.api.signal(id, name, given)["status"], output_)
+        _operated(id, where.api.signal(id, name, payload)["status"], output_)
 
 
 @app.command()
@@ -165,11 +165,11 @@ def callback(
     if (data is not None) + (error is not None) + heartbeat > 1:
         raise Exit(USAGE, "give only one of --data, --error and --heartbeat")
     token = token.rsplit("/", 1)[-1].removeprefix("noetl-callback:")
-    given = None if data is None else json_of(data, "--data")
-    said = json_of(error, "--error") if error is not None and error.lstrip().startswith(("{", "@")) else error
+    result = None if data is None else json_of(data, "--data")
+    failure = json_of(error, "--error") if error is not None and error.lstrip().startswith(("{", "@")) else error
     execution_id = token.split(".")[0]
     if not (execution_id.isascii() and execution_id.isdecimal()):
         raise Exit(USAGE, f"{token[:80]} is not a callback token: `noetl show ID` shows the tokens of an execution")
     with closing(backend(on, store, execution_id)) as where:
-        answer = where.api.callback_heartbeat(token) if heartbeat else where.api.answer_callback(token, given, said)
+        answer = where.api.callback_heartbeat(token) if heartbeat else where.api.answer_callback(token, result, failure)
     output.done(f"{answer['execution_id']} {answer['callback']}", answer, output_)

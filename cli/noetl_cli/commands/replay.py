@@ -136,8 +136,8 @@ def _tell(found: dict[str, Any], playbook: Path | None) -> None:
         for reason in lacking["reasons"]:
             print(f"  {reason}")
     count = len(found["differences"])
-    said = "no difference" if not count else f"{count} difference{'s' if count > 1 else ''}"
-    print(f"{found['commits']} control commits decided again{by}: {said}")
+    total = "no difference" if not count else f"{count} difference{'s' if count > 1 else ''}"
+    print(f"{found['commits']} control commits decided again{by}: {total}")
 
 
 def _show(state: ExecutionState, how: str) -> None:

@@ -71,9 +71,9 @@ def up(
         print(f"kept  {' '.join(kept)} (from an earlier `noetl up`, until `noetl down`)")
 
 
-def _parameters(given: Sequence[str]) -> dict[str, str]:
+def _parameters(entries: Sequence[str]) -> dict[str, str]:
     """Return parameters by name, from `NAME=VALUE`."""
-    pairs = [entry.partition("=") for entry in given]
+    pairs = [entry.partition("=") for entry in entries]
     if wrong := [name for name, equals, _ in pairs if not equals or not name]:
         raise Exit(USAGE, f"--set {wrong[0]}: write NAME=VALUE, for example --set ToolBuckets=reports")
     return {name: value for name, _, value in pairs}

@@ -102,11 +102,11 @@ def fire(
     output_: Output = "text",
 ) -> None:
     """Start a trigger's execution now, whether it is on or off, and whatever is running."""
-    given = None if event is None else json_of(event, "--event")
-    if event is not None and not isinstance(given, dict):
-        raise Exit(USAGE, f"--event is a JSON {type(given).__name__}; an object is expected")
+    payload = None if event is None else json_of(event, "--event")
+    if event is not None and not isinstance(payload, dict):
+        raise Exit(USAGE, f"--event is a JSON {type(payload).__name__}; an object is expected")
     with closing(backend(on or "local", store)) as where:
-        _fired(where, where.api.fire_trigger(path, name, at=at, event=given, idempotency_key=key), output_)
+        _fired(where, where.api.fire_trigger(path, name, at=at, event=payload, idempotency_key=key), output_)
 
 
 @triggers.command()

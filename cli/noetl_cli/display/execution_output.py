@@ -44,7 +44,7 @@ def _why(where: Backend, summary: Mapping[str, Any], sources: Sources) -> list[s
         return []
     explain.causes(found, sources, (summary.get("error") or {}).get("details"))
     if not found["causes"]:
-        _without(summary, said=any(fact["fact"] == "status" for fact in found["facts"]))
+        _without(summary, has_status=any(fact["fact"] == "status" for fact in found["facts"]))
     named = {wait["wait_id"] for wait in summary.get("waiting_for", ()) if wait["kind"] == "limit"}
     facts = [fact for fact in found["facts"] if (fact.get("wait") or {}).get("wait_id") not in named]
     explain.facts({**found, "facts": facts}, sources)
@@ -52,13 +52,13 @@ def _why(where: Backend, summary: Mapping[str, Any], sources: Sources) -> list[s
     return [fact["step"] for fact in found["facts"] if fact["fact"] == "iterations" and "step" in fact]
 
 
-def _without(summary: Mapping[str, Any], *, said: bool = False) -> None:
+def _without(summary: Mapping[str, Any], *, has_status: bool = False) -> None:
     """Print the error in the summary itself."""
     error = summary.get("error")
-    if error and not said:
+    if error and not has_status:
         print(explain.headline(error))
         output.error_details(error.get("details"))
-    if summary.get("reason") and not said:
+    if summary.get("reason") and not has_status:
         print(visible(summary["reason"]))
 
 

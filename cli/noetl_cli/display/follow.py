@@ -76,8 +76,8 @@ class Watch:
         self._notices = Notices(backend, execution_id, places)
         self._clock = SteadyClock()
         self._began = time.monotonic()
-        self._said_at = self._began
-        self._said: dict[str, str] = {}
+        self._last_line_at = self._began
+        self._last_lines: dict[str, str] = {}
         self._waited_for = ""
         self._on = output.on_option(backend.name)
         self._live: Live | None = None
@@ -120,18 +120,18 @@ class Watch:
             self._waited_for = self.progress.limit
             begun = f"[{max(0.0, now - (self.progress.began or now)):7.1f} s]"
             asked = f"noetl limits {shlex.quote(self._waited_for)}{self._on}"
-            told = f"waits for limit {self._waited_for} (`{asked}` shows who holds it)"
-            say(f"{begun} {told}" if self._waited_for else f"{begun} the wait for the limit is over")
+            line = f"waits for limit {self._waited_for} (`{asked}` shows who holds it)"
+            say(f"{begun} {line}" if self._waited_for else f"{begun} the wait for the limit is over")
         lines = [(s, s.ended or now) for s in ended]
-        if not lines and time.monotonic() - self._said_at > LINE_EVERY_S:
+        if not lines and time.monotonic() - self._last_line_at > LINE_EVERY_S:
             lines = [(s, now) for s in self.progress.steps.values() if s.open]
         for step, at in lines:
-            self._said_at = time.monotonic()
+            self._last_line_at = time.monotonic()
             since = max(0.0, at - (self.progress.began or at))
-            told = f"{step.name}: {step.status} {counts(step, at)}".rstrip()
-            if told != self._said.get(step.name):  # a waiting execution is reported once
-                say(f"[{since:7.1f} s] {told}")
-                self._said[step.name] = told
+            line = f"{step.name}: {step.status} {counts(step, at)}".rstrip()
+            if line != self._last_lines.get(step.name):  # a waiting execution is reported once
+                say(f"[{since:7.1f} s] {line}")
+                self._last_lines[step.name] = line
 
     def _draw(self) -> None:
         if self._live is None:

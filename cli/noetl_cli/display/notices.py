@@ -28,7 +28,7 @@ class Notices:
         """`places`: the position of each task, by step and task, as far as known."""
         self._where, self._execution_id = where, execution_id
         self._places = places or {}
-        self._said: set[str] = set()
+        self._reported_waits: set[str] = set()
 
     def read(self, envelopes: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         """Yield a line for each pending retry, and for each wait that needs an answer."""
@@ -39,10 +39,10 @@ class Notices:
                 yield from self._waits(e)
 
     def _waits(self, e: Mapping[str, Any]) -> Iterator[str]:
-        waits = [w for w in e["data"]["waits"] if w["kind"] in ANSWERED and w["wait_id"] not in self._said]
+        waits = [w for w in e["data"]["waits"] if w["kind"] in ANSWERED and w["wait_id"] not in self._reported_waits]
         tokens = self._tokens() if any(w["kind"] == "callback" for w in waits) else {}
         for wait in waits:
-            self._said.add(wait["wait_id"])
+            self._reported_waits.add(wait["wait_id"])
             about = f" ({wait['description']})" if wait.get("description") else ""
             what = "an answer" if wait["kind"] == "callback" else f"the signal {wait.get('signal')}"
             place = self._place(e.get("step"), wait.get("task"))
@@ -73,8 +73,8 @@ def _retry(e: Mapping[str, Any]) -> str:
     data = e["data"]
     at = from_text(e["timestamp"]) + timedelta(seconds=data["delay"])
     error = data.get("error") or {}
-    said = f": {error.get('kind')}: {error.get('message')}" if error else ""
+    cause = f": {error.get('kind')}: {error.get('message')}" if error else ""
     path = f" @{'.'.join(map(str, e['iteration']))}" if e.get("iteration") else ""
     attempt = e.get("attempt", 1)
     when = f"{at:%H:%M:%S}Z, in {data['delay']:g} s"
-    return f"{e.get('step')}: attempt {attempt} of {e.get('task')}{path} failed{said}; attempt {attempt + 1} begins at {when}"
+    return f"{e.get('step')}: attempt {attempt} of {e.get('task')}{path} failed{cause}; attempt {attempt + 1} begins at {when}"

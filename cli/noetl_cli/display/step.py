@@ -52,22 +52,22 @@ def _counts(found: StepAggregates) -> None:
     )
     if (loop := found.get("loop")) is not None:
         print(f"{loop['total']:,} iterations: {loop['succeeded']:,} succeeded, {loop['failed']:,} failed")
-    for name, said in (("runs", found["runs"]), ("iterations", found.get("iterations"))):
-        if said is not None and said["count"]:
-            d = said["duration_ms"]
+    for name, totals in (("runs", found["runs"]), ("iterations", found.get("iterations"))):
+        if totals is not None and totals["count"]:
+            d = totals["duration_ms"]
             half = min(d["p50"], d["max"])  # p50 is a bound
             print(f"{name} took {d['mean']:,.1f} ms on average, half under {half:,.1f} ms, the longest {d['max']:,.1f} ms")
-            if said["retries"]:
-                print(f"{said['retries']:,} retries")
+            if totals["retries"]:
+                print(f"{totals['retries']:,} retries")
 
 
 def _errors(found: StepAggregates) -> None:
-    said = found.get("iterations") or found["runs"]
-    for group in said["errors"]:
+    totals = found.get("iterations") or found["runs"]
+    for group in totals["errors"]:
         first = f" (first: @{'.'.join(map(str, group['first']))})" if group.get("first") is not None else ""
         print(f"{group['count']:,} x {output.styled(group['kind'], 'red')}: {group['message']}{first}")
-    if said["other_errors"]:
-        print(f"{said['other_errors']:,} other errors")
+    if totals["other_errors"]:
+        print(f"{totals['other_errors']:,} other errors")
 
 
 def _groups(where: Backend, id: str, step: str) -> Iterator[dict[str, Any]]:

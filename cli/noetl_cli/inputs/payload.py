@@ -28,11 +28,11 @@ def check_sets(sets: Sequence[str], playbook: Playbook) -> None:
     from noetl_core.engine.workload import unknown  # 190 ms: needed only to set values
 
     for entry in sets:
-        given: dict[str, Any] = {}
-        put(given, entry)
-        for _, near, told in unknown(playbook, given):
+        workload: dict[str, Any] = {}
+        put(workload, entry)
+        for _, near, message in unknown(playbook, workload):
             remedy = "" if near else "; to add a new input, use --payload"
-            raise Exit(USAGE, f"--set {entry!r}: {told}{remedy}")
+            raise Exit(USAGE, f"--set {entry!r}: {message}{remedy}")
 
 
 def json_of(text: str, option: str) -> Any:

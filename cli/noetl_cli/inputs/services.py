@@ -115,8 +115,8 @@ def _wait_until_healthy(service: Service, process: subprocess.Popen[bytes], addr
     while time.monotonic() < deadline:
         if process.poll() is not None:
             log.seek(0)
-            said = log.read()[-2000:].decode(errors="replace").strip()
-            raise ServiceError(f"service {service.name} ended at once with exit code {process.returncode}: {said}")
+            output = log.read()[-2000:].decode(errors="replace").strip()
+            raise ServiceError(f"service {service.name} ended at once with exit code {process.returncode}: {output}")
         with (
             suppress(OSError),  # not listening yet (URLError is an OSError)
             urllib.request.urlopen(address + service.health, timeout=2) as answer,

@@ -18,8 +18,8 @@ def _sql(command: Any, **more: Any) -> dict[str, Any]:
     return {"auth": "{{ workload.dsn }}", "command": command, **more}
 
 
-def _copy(**said: Any) -> dict[str, Any]:
-    return {"auth": "{{ workload.dsn }}", "copy": said}
+def _copy(**options: Any) -> dict[str, Any]:
+    return {"auth": "{{ workload.dsn }}", "copy": options}
 
 
 CASES = [

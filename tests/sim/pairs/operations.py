@@ -17,9 +17,9 @@ from noetl_core.engine.records import StreamId
 from noetl_core.engine.redrive.plan import From, Redrive
 from noetl_core.engine.state import State
 from noetl_core.service import batch as batches
+from tests.raw_events import Stored
 from tests.sim.pairs.scenes import FIXED, NEWEST, Scene, record_of
 from tests.sim.ports import SECOND
-from tests.stored import Stored
 
 Evidence: TypeAlias = Callable[[], bool] | None
 """Returns whether the log contains the acknowledged fact; None if nothing was acknowledged."""

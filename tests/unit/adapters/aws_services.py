@@ -14,7 +14,7 @@ from noetl_core.adapters.aws.results import S3ResultStore
 from noetl_core.testing.contracts.clocks import FakeClock
 from tests.aws_calls import through_botocore
 from tests.contract.aws import environment, make_bucket, make_table
-from tests.mocked import mock_aws
+from tests.fast_moto import mock_aws
 
 
 @pytest.fixture(scope="module", autouse=True)

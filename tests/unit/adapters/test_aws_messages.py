@@ -85,11 +85,11 @@ class TestStreamRecords:
     def test_a_new_image_is_the_commit(
         self, store: DynamoEventStore, table: str, results: S3ResultStore, stream: StreamId
     ) -> None:
-        said = commit(stream, 0, wake=True, lease_until=5, expires_at=NOW_S + 9, asks=True)
-        store.append(said)
+        written = commit(stream, 0, wake=True, lease_until=5, expires_at=NOW_S + 9, asks=True)
+        store.append(written)
         (item,) = items(table)
-        assert commit_from_image(self.delivered(item), results) == said
-        assert commit_from_image(item, results) == said
+        assert commit_from_image(self.delivered(item), results) == written
+        assert commit_from_image(item, results) == written
 
     def test_a_snapshot_is_no_commit(self, store: DynamoEventStore, table: str, results: S3ResultStore) -> None:
         store.save_snapshot(Snapshot("4242", 1, 1, {"status": "running"}))

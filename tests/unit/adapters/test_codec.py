@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from noetl_core.engine.records import LOG_VERSION, Command
 from noetl_core.log.codec import decode_command, decode_events, encode_command, encode_events
 from noetl_core.ports import CorruptLog, NewerLog, TooLarge
-from tests.stored import stored
+from tests.raw_events import stored
 
 text = st.text(st.characters(), max_size=20)  # lone surrogates, NUL and non-characters included
 values = st.recursive(

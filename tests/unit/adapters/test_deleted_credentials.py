@@ -10,7 +10,7 @@ import pytest
 from noetl_core.adapters.aws.clients import client
 from noetl_core.adapters.aws.secrets import RecentSecrets, SecretsManager
 from noetl_core.ports import NotFound
-from tests.mocked import mock_aws
+from tests.fast_moto import mock_aws
 
 
 @pytest.fixture

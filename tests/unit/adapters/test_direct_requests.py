@@ -19,7 +19,7 @@ from noetl_core.aws.clients import client
 from noetl_core.aws.signed_requests import endpoint
 from tests.aws_calls import through_botocore
 from tests.contract.aws import environment, make_queue, make_table
-from tests.mocked import mock_aws
+from tests.fast_moto import mock_aws
 from tests.unit.adapters.scripted_service import KEY, Served, refusal, served
 
 __all__ = ["served"]

@@ -243,9 +243,9 @@ def test_an_engine_that_cannot_be_installed_is_not_run_with_the_reason(tmp_path:
 
 def test_the_command_reports_an_engine_that_it_cannot_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["--json", str(tmp_path / "peers.json"), "--case", "chain"], (side("absent"),)) == 0
-    said = capsys.readouterr().out
-    assert "| absent | not run: npm is not installed |" in said
-    assert len(said.split("| absent |")) == 2, "its row of the engines alone"
+    output = capsys.readouterr().out
+    assert "| absent | not run: npm is not installed |" in output
+    assert len(output.split("| absent |")) == 2, "its row of the engines alone"
 
 
 DRIVER = """

@@ -34,7 +34,7 @@ def test_the_rate_is_that_of_the_time_between_calls() -> None:
 def test_a_rate_that_misses_its_target_is_reported(interval: float, different: int, misses: list[str]) -> None:
     found = Seen([n * interval for n in range(12)], different).misses(ASKED)
     assert len(found) == len(misses)
-    assert all(said.startswith(begins) for said, begins in zip(found, misses, strict=True)), found
+    assert all(message.startswith(begins) for message, begins in zip(found, misses, strict=True)), found
 
 
 def test_processes_are_killed_evenly_over_the_time_that_the_calls_take() -> None:

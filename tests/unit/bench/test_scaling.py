@@ -15,7 +15,7 @@ from bench.scaling import counted, simulate
 from bench.scaling.model import Load, Stack, backlog_after, ceilings, first_bends, log_units, units
 from bench.scaling.plot import chart
 from bench.scaling.tables import GOAL, PAGE, marks, raised, stack, tables
-from bench.scaling.written import WrittenUnits
+from bench.scaling.write_units import WrittenUnits
 from botocore.client import BaseClient
 from botocore.exceptions import ClientError
 
@@ -36,7 +36,7 @@ from noetl_core.tools.registry import ToolRegistry
 from noetl_core.worker.service import Worker
 from tests.aws_calls import through_botocore
 from tests.contract.aws import bodies, environment, make_bucket, make_queue, make_table, resource
-from tests.mocked import mock_aws
+from tests.fast_moto import mock_aws
 from tests.sim.world import World
 
 DIGITS = 19

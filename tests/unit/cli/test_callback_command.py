@@ -26,11 +26,11 @@ def waiting(noetl: Run, tmp_path: Path) -> Iterator[tuple[str, str, Command]]:
 
 
 def _token(noetl: Run, execution_id: str) -> str:
-    said = noetl("show", execution_id).stdout
+    output = noetl("show", execution_id).stdout
     found = re.search(
-        r"task ask waits until .* for an answer to its callback \(Ship it\?\)\n  answer it: noetl callback (\S+)", said
+        r"task ask waits until .* for an answer to its callback \(Ship it\?\)\n  answer it: noetl callback (\S+)", output
     )
-    assert found is not None, said
+    assert found is not None, output
     return found[1]
 
 

@@ -305,13 +305,13 @@ def test_a_timeline_is_drawn_to_scale_and_short_work_shows_in_long_waits() -> No
         span(5, "undo", 900, None, name="fetch"),
     ]
     shown = {"status": "running", "duration_ms": 1000, "lanes": 1, "omitted": 12_000, "spans": spans}
-    _, first, undo, said, _ = draw(shown, width=46)
+    _, first, undo, footer, _ = draw(shown, width=46)
     *_, omitted, _ = draw(shown, width=46, tasks=True)
     assert omitted.startswith("12,000 tasks and iterations are not shown: ")
     bar = first.removeprefix("fetch").strip().removesuffix("✓ 1.0 s").strip()
     assert [bar.count(mark) for mark in "·█┄"] == [2, 3, 11]
     assert undo.startswith("undo fetch") and "▶" in undo
-    assert said == "running, 1 lane at most side by side"
+    assert footer == "running, 1 lane at most side by side"
 
 
 def test_a_failed_run_shows_the_details_of_its_error(noetl: Run, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from noetl_cli.backends.opening import backend
 from noetl_cli.commands.authoring.dev import Cycle
 from noetl_cli.errors import Exit
 from tests.commands import in_process
-from tests.console.stored import DEV
+from tests.console.sample_store import DEV
 
 
 @pytest.fixture

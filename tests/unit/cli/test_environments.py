@@ -26,9 +26,9 @@ def test_a_section_lies_over_the_workload_and_below_payload_and_set(noetl: Run, 
         "greeting": "Hello, prod!",
         "n": 5,
     }
-    given = ("--payload", '{"name": "given"}', "--env", "prod", "--output", "json")
-    assert result_of(noetl("run", "hello.yaml", *given))["result"] == {"greeting": "Hello, given!", "n": 5}
-    assert result_of(noetl("run", "hello.yaml", *given, "--set", "deep.n=7"))["result"] == {"greeting": "Hello, given!", "n": 7}
+    options = ("--payload", '{"name": "given"}', "--env", "prod", "--output", "json")
+    assert result_of(noetl("run", "hello.yaml", *options))["result"] == {"greeting": "Hello, given!", "n": 5}
+    assert result_of(noetl("run", "hello.yaml", *options, "--set", "deep.n=7"))["result"] == {"greeting": "Hello, given!", "n": 7}
     assert result_of(noetl("run", "hello.yaml", "--output", "json"))["result"] == {"greeting": "Hello, world!", "n": 1}
 
 

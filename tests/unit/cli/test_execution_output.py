@@ -76,8 +76,8 @@ def came_out(name: str, folder: Path) -> str:
     if name == "callback":
         return _answered(folder)
     with _unwell() as url:
-        given = ["--set", f"url={url}"] if name in ("retry", "http_503") else []
-        done = run("run", f"{name}.yaml", *given, cwd=folder)
+        options = ["--set", f"url={url}"] if name in ("retry", "http_503") else []
+        done = run("run", f"{name}.yaml", *options, cwd=folder)
     return _even(f"{done.stderr}{done.stdout}exit code {done.returncode}\n")
 
 

@@ -15,7 +15,7 @@ from noetl_core.adapters.local.database import Database
 from noetl_core.adapters.local.events import SqliteEventStore
 from noetl_core.views.reading.cursor import history
 from tests.commands import Command
-from tests.stored import Stored
+from tests.raw_events import Stored
 
 NAP = """\
 apiVersion: noetl.io/v2
@@ -78,26 +78,26 @@ def resumed(folder: Folder, execution_id: str) -> dict[str, Any]:
         return dict(json.loads(command.stdout))
 
 
-def named(said: str) -> str:
-    found = re.search(r"`noetl resume (\d+)`", said)
-    assert found is not None, said
+def named(output: str) -> str:
+    found = re.search(r"`noetl resume (\d+)`", output)
+    assert found is not None, output
     return found[1]
 
 
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_releases_the_run_and_says_how_to_go_on(folder: Folder, number: int, code: int) -> None:
-    ended, said = folder.interrupted(1, number, "run", "nap.yaml")
+    ended, output = folder.interrupted(1, number, "run", "nap.yaml")
     assert ended == code
-    assert signal.Signals(number).name in said and "Traceback" not in said
+    assert signal.Signals(number).name in output and "Traceback" not in output
     assert [e.data for e in folder.events() if e.name == "StepReleased"] == [{"reason": signal.Signals(number).name}]
-    assert resumed(folder, named(said))["result"] == "rested"
+    assert resumed(folder, named(output))["result"] == "rested"
 
 
 @pytest.mark.nightly
 def test_six_interrupts_are_nobodys_death(folder: Folder) -> None:
-    _, said = folder.interrupted(1, signal.SIGINT, "run", "nap.yaml")
-    execution_id = named(said)
+    _, output = folder.interrupted(1, signal.SIGINT, "run", "nap.yaml")
+    execution_id = named(output)
     for times in range(2, 8):
         code, _ = folder.interrupted(times, signal.SIGINT if times % 2 else signal.SIGTERM, "resume", execution_id)
         assert code in (130, 143)

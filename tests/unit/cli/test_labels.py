@@ -30,10 +30,10 @@ def test_executions_are_listed_by_the_labels_that_their_start_gave(tmp_path: Pat
 
 def test_an_invalid_label_is_refused(tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text(PLAYBOOK)
-    for command, said in (
+    for command, message in (
         (["run", "p.yaml", "--label", "env"], "--label env: write KEY=VALUE"),
         (["run", "p.yaml", "--label", "a key=1"], "'a key' is not a label key"),
         (["ls", "--label", "a key"], "is not a label filter"),
     ):
         done = run(*command, cwd=tmp_path)
-        assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+        assert (done.returncode, message in done.stderr) == (2, True), done.stderr

@@ -108,7 +108,7 @@ def test_a_log_corrupted_during_a_run_marks_it_stuck_with_a_remedy(noetl: Run, t
         with closing(sqlite3.connect(tmp_path / ".noetl/runs.db", timeout=10)) as store, store:
             store.execute("update commits set body = x'5b5b'")
         assert run.wait() == 3
-        said = run.stderr
-    assert "CorruptLog" not in said
-    assert "is stuck: restore its log" in said
+        output = run.stderr
+    assert "CorruptLog" not in output
+    assert "is stuck: restore its log" in output
     assert json.loads(noetl("ls", "--output", "json").stdout)[0]["status"] == "stuck"

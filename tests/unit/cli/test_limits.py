@@ -19,7 +19,7 @@ from tests.sim.concurrency import SHARED, STEPS, Server, start
 from tests.sim.world import World
 
 
-def said_of(summary: Any) -> list[str]:
+def wait_lines(summary: Any) -> list[str]:
     return [output.limited(wait) for wait in summary["waiting_for"] if wait["kind"] == "limit"]
 
 
@@ -29,7 +29,7 @@ def test_show_names_the_limit_and_the_execution_that_holds_it() -> None:
     ids = start(world, SHARED.replace("max: 5", "max: 1"), 3)
     summary = executions.summary(world.controls[0], ids[2])
     assert summary["status"] == "waiting"
-    assert said_of(summary) == [f"waiting: limit orders-all 1/1, 2nd; held by {ids[0]}"]
+    assert wait_lines(summary) == [f"waiting: limit orders-all 1/1, 2nd; held by {ids[0]}"]
     shown: Any = limits(world.controls[0], "orders-all")["limits"][0]
     assert (shown["held"], shown["max"], shown["waiting"], shown["more"]) == (1, 1, True, False)
     assert [holder["execution_id"] for holder in shown["holders"]] == ids[:1]
@@ -44,8 +44,8 @@ def test_show_names_the_step_that_waits() -> None:
     (execution_id,) = start(world, STEPS, 1)
     summary = executions.summary(world.controls[0], execution_id)
     assert summary["status"] == "waiting"
-    said = "\n".join(said_of(summary))
-    assert re.search(r"waiting: limit shop 7/2, (1st|2nd) \(step a\); held by 0, 1, 2, 3, 4, \.\.\.", said), said
+    text = "\n".join(wait_lines(summary))
+    assert re.search(r"waiting: limit shop 7/2, (1st|2nd) \(step a\); held by 0, 1, 2, 3, 4, \.\.\.", text), text
 
 
 def test_noetl_limits_lists_only_limits_in_use(tmp_path: Path) -> None:
@@ -64,10 +64,10 @@ def test_noetl_limits_lists_only_limits_in_use(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "said"), [(1, "1st"), (2, "2nd"), (3, "3rd"), (4, "4th"), (11, "11th"), (12, "12th"), (21, "21st")]
+    ("number", "ordinal"), [(1, "1st"), (2, "2nd"), (3, "3rd"), (4, "4th"), (11, "11th"), (12, "12th"), (21, "21st")]
 )
-def test_ordinals(number: int, said: str) -> None:
-    assert output.nth(number) == said
+def test_ordinals(number: int, ordinal: str) -> None:
+    assert output.nth(number) == ordinal
 
 
 def listed(world: World, **asked: Any) -> list[dict[str, Any]]:

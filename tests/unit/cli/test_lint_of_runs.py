@@ -38,8 +38,8 @@ def test_only_the_first_of_many_warnings_are_printed(tmp_path: Path, capsys: pyt
     many = "".join(f"  - {{ step: s{n}, tool: {{ kind: noop, result: 'x{{{{ steps.no{n}.result }}}}' }} }}\n" for n in range(9))
     text = MISSPELT.partition("workflow:")[0] + "workflow:\n" + many
     checked(text, Path("many.yaml"))
-    said = capsys.readouterr().err.splitlines()
-    assert len(said) == 6
-    assert said[-1].endswith("more warnings: noetl validate many.yaml")
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 6
+    assert lines[-1].endswith("more warnings: noetl validate many.yaml")
     checked(text, Path("many.yaml"), quiet=True)
     assert not capsys.readouterr().err

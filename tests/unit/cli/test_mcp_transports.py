@@ -91,8 +91,8 @@ def test_a_client_calls_over_http_and_strangers_are_refused(local: LocalCallers,
 
         def status(body: Any = None, **headers: str) -> int:
             request = body or json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
-            given = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream", **headers}
-            return httpx.post(url, content=request, headers=given).status_code
+            all_headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream", **headers}
+            return httpx.post(url, content=request, headers=all_headers).status_code
 
         assert status(**own) == 200
         assert status() == status(Authorization="Bearer nobody") == status(Authorization=token) == 401
@@ -136,13 +136,13 @@ def test_the_program_of_the_page_lists_and_calls_over_both(
 
 def test_garbage_on_standard_input_harms_no_other_call(local: LocalCallers) -> None:
     """A client that sends lines which are no messages, calls which are wrong, and goes in the middle of a call."""
-    said: list[dict[str, Any]] = []
+    messages: list[dict[str, Any]] = []
     started = anyio.Event()
 
     class Output:
         async def write(self, text: str) -> None:
-            said.append(json.loads(text))
-            if said[-1].get("method") == "notifications/progress":
+            messages.append(json.loads(text))
+            if messages[-1].get("method") == "notifications/progress":
                 started.set()
 
         async def flush(self) -> None:
@@ -167,7 +167,7 @@ def test_garbage_on_standard_input_harms_no_other_call(local: LocalCallers) -> N
         yield message(7, "tools/call", **slow)
         with anyio.fail_after(PATIENCE_S):
             await started.wait()
-            while not any(each.get("id") == 6 for each in said):
+            while not any(each.get("id") == 6 for each in messages):
                 await anyio.sleep(0.01)
 
     async def serve() -> None:
@@ -178,12 +178,12 @@ def test_garbage_on_standard_input_harms_no_other_call(local: LocalCallers) -> N
 
     with closing(local):
         anyio.run(serve)
-        answers = {each["id"]: each for each in said if "id" in each}
+        answers = {each["id"]: each for each in messages if "id" in each}
         assert {number for number, each in answers.items() if "error" in each} >= {2, 3, 4}
         assert answers[5]["result"]["isError"]
         assert answers[6]["result"]["structuredContent"]["status"] == "completed"
         assert 7 not in answers or "error" in answers[7]  # the client had gone
-        execution_id = next(each for each in said if each.get("method"))["params"]["message"].split()[1]
+        execution_id = next(each for each in messages if each.get("method"))["params"]["message"].split()[1]
         until = time.monotonic() + PATIENCE_S
         while (found := local.api(None).execution(execution_id))["status"] != "completed":
             assert time.monotonic() < until, found["status"]
@@ -221,8 +221,8 @@ def test_the_api_of_a_stack_is_used_as_the_local_store_is(local: LocalCallers, t
             def do_GET(self) -> None:
                 url = urlsplit(self.path)
                 headers = {name.title(): value for name, value in self.headers.items()}
-                given = api.answer(Asked(self.command, url.path, url.query, headers, self.told()))
-                self.say(given.status, given.body, Content_Type="application/json")
+                reply = api.answer(Asked(self.command, url.path, url.query, headers, self.told()))
+                self.say(reply.status, reply.body, Content_Type="application/json")
 
             do_POST = do_GET
 

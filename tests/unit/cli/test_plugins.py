@@ -7,7 +7,7 @@ import pytest
 from noetl_cli.inputs.plugins import absent
 from noetl_core.dsl.parse import parse_playbook
 from tests.plugins import install_only
-from tests.unit.dsl.broken import flow
+from tests.unit.dsl.broken_playbooks import flow
 
 USED = flow(
     "step: a\ntool: {kind: snowflake, auth: w, command: SELECT 1}\nnext: {arcs: [{step: b}]}",

@@ -41,7 +41,7 @@ def test_a_failed_backfill_prints_the_command_that_continues_it(folder: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("asked", "message"),
     [
         (
             "triggers fire team/report schedule --at 2026-03-31T07:00Z",
@@ -65,12 +65,12 @@ def test_a_failed_backfill_prints_the_command_that_continues_it(folder: Path) ->
         ("run team/report --set n=x", ""),
     ],
 )
-def test_a_refusal_is_printed_once(folder: Path, asked: str, said: str) -> None:
+def test_a_refusal_is_printed_once(folder: Path, asked: str, message: str) -> None:
     done = commands.run(*asked.split(), cwd=folder)
     assert done.returncode == 2
     told = [line for line in done.stderr.splitlines() if line.strip()]
-    if said:
-        assert told == [said]
+    if message:
+        assert told == [message]
     assert len({line.partition(" ")[2] for line in told}) == len(told), told
 
 

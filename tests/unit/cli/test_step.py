@@ -11,7 +11,7 @@ from noetl_cli.backends.backend import Backend
 from noetl_cli.display.step import show_step
 from noetl_core.service.api_service import Service
 from tests.running import run_text
-from tests.unit.control.decoded import count_decoded
+from tests.unit.control.decode_counts import count_decoded
 
 LOOP = """
 apiVersion: noetl.io/v2

@@ -68,9 +68,9 @@ def limited(size: int) -> Prepare:
 UNPRIVILEGED: Prepare = ("tests.unit.cli.confined", "unprivileged")
 
 
-def resumed(noetl: Run, said: str) -> dict[str, Any]:
-    found = re.search(r"`noetl (resume \d+)`", said)
-    assert found is not None, said
+def resumed(noetl: Run, output: str) -> dict[str, Any]:
+    found = re.search(r"`noetl (resume \d+)`", output)
+    assert found is not None, output
     done = noetl(*found[1].split(), "--output", "json")
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout))

@@ -15,8 +15,8 @@ from noetl_core.control.admit import StartRequest
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import Service
 from noetl_core.service.operations.base import cursor_key
+from tests.api_server import served
 from tests.commands import in_process
-from tests.served import served
 
 TEXT = """
 apiVersion: noetl.io/v2

@@ -19,7 +19,7 @@ from noetl_core.ports import RefusedDelivery
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import Service
 from noetl_core.service.operations.base import cursor_key
-from tests.served import served
+from tests.api_server import served
 from tests.servers import Handler, serving, url_of
 from tests.waiting import run_until_it_waits
 

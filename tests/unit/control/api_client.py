@@ -18,7 +18,7 @@ from noetl_core.ports import EventStore
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import api_of
 from noetl_core.values.instants import SECOND
-from tests.asking import Answer, Context, check
+from tests.api_requests import Answer, Context, check
 
 
 def failing_store(error: Exception) -> Any:

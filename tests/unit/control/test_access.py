@@ -20,8 +20,8 @@ from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import Service
 from noetl_core.service.operations.base import cursor_key
 from noetl_core.views.executions import executions
-from tests import asking
-from tests.asking import Answer, routes
+from tests import api_requests
+from tests.api_requests import Answer, routes
 
 HELD = "tok-7d1e5c90ab"
 DAILY = """\
@@ -72,7 +72,7 @@ class Asker:
             paths_required=self.local.worker.paths_required,
         )
         text = body if isinstance(body, str) else "" if body is None else json.dumps(body)
-        return asking.ask(service, method, f"/api/{path}", query, body=text, caller=caller)
+        return api_requests.ask(service, method, f"/api/{path}", query, body=text, caller=caller)
 
     def ran(self, answer: Answer) -> tuple[str, Any]:
         """Return the end of an accepted execution: its status, and its result or error."""
@@ -353,8 +353,8 @@ def test_a_child_or_an_upload_with_an_unknown_pool_fails_by_name(ask: Asker) -> 
     status, error = ask.ran(ask({}, "POST", "executions", {"playbook": PARENT % "test/pooled"}))
     assert status == "failed"
     assert "'pyhton'" in error["message"]
-    said = take_upload(ask.local.control, Upload("inbox", "triggers/test/pooled/x.csv", etag="1"), Put("a,b"))
-    assert said.startswith("refused") and "'pyhton'" in said
+    outcome = take_upload(ask.local.control, Upload("inbox", "triggers/test/pooled/x.csv", etag="1"), Put("a,b"))
+    assert outcome.startswith("refused") and "'pyhton'" in outcome
 
 
 def test_a_local_run_accepts_the_pools_of_noetl_pools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -385,10 +385,10 @@ def test_naming_another_execution_as_parent_opens_none_of_its_values_and_writes_
     key = f"{theirs}/upload/object"
     local.control.results.put(key, b'{"private": "of somebody else"}')
     before = local.control.load(theirs).seq
-    given = {"kind": "result_ref", "store": "s3", "key": key}
-    asked = {"playbook": ECHO, "parent": {"execution_id": theirs}, "payload": {"given": given}}
+    reference = {"kind": "result_ref", "store": "s3", "key": key}
+    asked = {"playbook": ECHO, "parent": {"execution_id": theirs}, "payload": {"given": reference}}
     service = Service(lambda: local.control, cursor_key(lambda: local.control))
-    mine = asking.ask(service, "POST", "/api/executions", body=json.dumps(asked)).body["execution_id"]
+    mine = api_requests.ask(service, "POST", "/api/executions", body=json.dumps(asked)).body["execution_id"]
     assert local.run(mine, timeout_s=20)
     summary = executions.summary(local.control, mine)
     rendered, after = local.control.load(mine).rendered, local.control.load(theirs).seq

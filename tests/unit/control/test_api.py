@@ -11,7 +11,7 @@ import pytest
 from noetl_core.api.reading import MAX_BODY
 from noetl_core.control import refusals
 from noetl_core.ports import NotFound, Unavailable
-from tests.asking import Context
+from tests.api_requests import Context
 from tests.unit.control.api_client import HELLO, WAITS, Client, client, failing_store, refusal
 from tests.waiting import run_until_it_waits
 

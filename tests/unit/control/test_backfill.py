@@ -27,7 +27,7 @@ from noetl_core.runtime.local import LocalWiring
 from noetl_core.views.executions import executions
 from tests.sim.ports import Crash, Faults
 from tests.sim.world import World
-from tests.unit.control.asker import Asker
+from tests.unit.control.local_api import Asker
 
 REPORT = """apiVersion: noetl.io/v2
 kind: Playbook

@@ -16,7 +16,7 @@ from noetl_core.runtime.local import LocalWiring
 from noetl_core.views.explain import cost as metering
 from noetl_core.views.explain import timelines
 from noetl_core.views.reading.cursor import history
-from tests.unit.control.decoded import Decoded
+from tests.unit.control.decode_counts import Decoded
 from tests.unit.control.long_playbooks import LAPS, WITH_START, laps
 from tests.unit.control.workflows import source
 

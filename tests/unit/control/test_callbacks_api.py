@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from noetl_core.views.executions.waiting_callbacks import waiting_callbacks
-from tests.asking import ask
+from tests.api_requests import ask
 from tests.unit.control.api_client import ASK, WAITS, Client, client, refusal
 from tests.waiting import run_until_it_waits
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from noetl_core.api.callers import name_of
-from tests import asking, commands
-from tests.unit.control.asker import Asker
+from tests import api_requests, commands
+from tests.unit.control.local_api import Asker
 from tests.unit.control.versions import text
 
 PATH = "etl/daily"
@@ -20,7 +20,7 @@ PATH = "etl/daily"
 def ask(tmp_path: Path) -> Asker:
     ask = Asker(tmp_path)
     for word in ("one", "two"):
-        assert asking.ask(ask.service, "POST", "/api/playbooks", {}, body=text(word)).status == 201
+        assert api_requests.ask(ask.service, "POST", "/api/playbooks", {}, body=text(word)).status == 201
     return ask
 
 

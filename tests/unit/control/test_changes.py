@@ -13,10 +13,10 @@ from noetl_core.engine.records import Commit
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import Service
 from noetl_core.views.reading import newest_first
-from tests.asking import Answer, ask
+from tests.api_requests import Answer, ask
 from tests.running import events_of, run_text
 from tests.unit.control.api_client import WAITS
-from tests.unit.control.decoded import count_decoded
+from tests.unit.control.decode_counts import count_decoded
 from tests.unit.control.long_playbooks import chain, loop
 from tests.unit.control.workflows import FAN, WORKFLOWS, source
 from tests.waiting import run_until_it_waits

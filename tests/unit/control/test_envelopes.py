@@ -10,8 +10,8 @@ import pytest
 from noetl_core.engine.records import Commit, StreamId
 from noetl_core.events.table import event_named
 from noetl_core.views.reading.envelopes import expand
+from tests.raw_events import stored
 from tests.running import events_of, run_text
-from tests.stored import stored
 
 PLAYBOOK = """
 apiVersion: noetl.io/v2

@@ -19,10 +19,10 @@ from noetl_core.log.decoded_commits import RecentCommits
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import Service
 from noetl_core.views.executions.executions import state_at
-from tests.asking import ask
+from tests.api_requests import ask
 from tests.properties import some
 from tests.running import events_of, run_text
-from tests.unit.control.decoded import CountedReads, count_decoded
+from tests.unit.control.decode_counts import CountedReads, count_decoded
 from tests.unit.control.long_playbooks import loop
 from tests.unit.control.workflows import WORKFLOWS, source
 

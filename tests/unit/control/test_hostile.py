@@ -20,9 +20,9 @@ from noetl_core.runtime import control_wiring
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import Service
 from noetl_core.values.request_bounds import MAX_OFFSET, MAX_PAGE
-from tests.asking import ask, routes
+from tests.api_requests import ask, routes
 from tests.contract.aws import environment, make_bucket, make_queue, make_table
-from tests.mocked import mock_aws
+from tests.fast_moto import mock_aws
 from tests.properties import some
 
 HELLO = """\
@@ -150,8 +150,8 @@ def body_of(route: Http) -> dict[str, Any]:
 def well_formed(route: Http, execution: str) -> dict[str, Any]:
     fits: dict[str, Any] = {"execution_id": execution, "path": "test/hello", "playbook": HELLO, "version": 1}
     schema = body_of(route)
-    given = {n: {} if schema["properties"][n].get("type") == "object" else "x" for n in schema.get("required", ())}
-    return {n: fits.get(n, value) for n, value in given.items()}
+    required = {n: {} if schema["properties"][n].get("type") == "object" else "x" for n in schema.get("required", ())}
+    return {n: fits.get(n, value) for n, value in required.items()}
 
 
 @pytest.mark.one_in(10)
@@ -165,10 +165,10 @@ def well_formed(route: Http, execution: str) -> dict[str, Any]:
 def test_hostile_requests_are_refused_as_documented(service: Service, execution: str, route: Http) -> None:
     def says(path: str, query: dict[str, str] | None = None, body: str = "", **more: Any) -> None:
         answer = ask(service, route.method, path, query, body=body, **more)  # held against the document
-        said = f"{route.method} {path[:80]!r} {query!r:.80} {body[:80]!r} -> {answer.status} {answer.sent:.300}"
-        assert answer.status < 500 or answer.status == 503, said
+        exchange = f"{route.method} {path[:80]!r} {query!r:.80} {body[:80]!r} -> {answer.status} {answer.sent:.300}"
+        assert answer.status < 500 or answer.status == 503, exchange
         if answer.status >= 400 and answer.content_type == "application/json" and "error" in answer.body:
-            assert set(json.loads(answer.text())["error"]) == {"code", "message", "details", "request_id"}, said
+            assert set(json.loads(answer.text())["error"]) == {"code", "message", "details", "request_id"}, exchange
 
     for each in paths(route, execution):
         says(each)
@@ -184,8 +184,8 @@ def test_hostile_requests_are_refused_as_documented(service: Service, execution:
         says(path, body=b64encode(b"\xff\xfe").decode(), base64=True)
         says(path, body="!", base64=True)
         for name in body_of(route).get("properties", ()):
-            for given in VALUES:
-                says(path, body=json.dumps({**well_formed(route, execution), name: given}))
+            for value in VALUES:
+                says(path, body=json.dumps({**well_formed(route, execution), name: value}))
     if route.method == "DELETE":
         ask(service, "POST", "/api/playbooks/test/hello/undelete")
 

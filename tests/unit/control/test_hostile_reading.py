@@ -20,7 +20,7 @@ from noetl_core.control.core import Control
 from noetl_core.dsl.reading.diagnostics import InvalidPlaybook
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import Service
-from tests.asking import ask
+from tests.api_requests import ask
 from tests.properties import some
 from tests.unit.control.long_playbooks import chain, loop
 from tests.unit.control.workflows import source
@@ -86,7 +86,7 @@ def stored() -> Iterator[tuple[LocalWiring, str]]:
 
 def statuses(control: Control, asked: list[tuple[str, dict[str, str]]]) -> dict[str, int]:
     service = Service(lambda: control, lambda: b"key")
-    return {f"{path} {given}"[:200]: ask(service, "GET", path, given).status for path, given in asked}
+    return {f"{path} {parameters}"[:200]: ask(service, "GET", path, parameters).status for path, parameters in asked}
 
 
 @pytest.mark.one_in(2)

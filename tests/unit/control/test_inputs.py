@@ -18,7 +18,7 @@ from noetl_core.service.api_service import Service
 from noetl_core.service.operations.base import cursor_key
 from noetl_core.views.executions import executions
 from noetl_core.views.explain.replay import replay
-from tests.asking import ask
+from tests.api_requests import ask
 
 PARTS = """\
 apiVersion: noetl.io/v2

@@ -12,9 +12,9 @@ from noetl_core.control.lifecycle.operate import cancel
 from noetl_core.engine.records import Commit
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import Service
-from tests.asking import ask
-from tests.unit.control.decoded import count_decoded
-from tests.unit.control.summarised import HEAD, source
+from tests.api_requests import ask
+from tests.unit.control.decode_counts import count_decoded
+from tests.unit.control.summary_playbooks import HEAD, source
 
 FAILING = {"result": "{{ 1 / (iter.n % 700) }}"}
 """0, 700, 1400, 2100, 2800."""

@@ -19,7 +19,7 @@ from noetl_core.runtime.local import LocalWiring
 from noetl_core.views.explain import diff, why
 from noetl_core.views.reading.log_parts import LIMITS, ReadLimits
 from tests.properties import some
-from tests.unit.control.decoded import CountedReads, Decoded
+from tests.unit.control.decode_counts import CountedReads, Decoded
 from tests.unit.control.long_playbooks import FAILS, HEAD, LAPS, laps, loop
 from tests.unit.control.workflows import source
 

@@ -16,10 +16,10 @@ from noetl_core.log.decoded_commits import MAX_EVENTS, RecentCommits
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import Service
 from noetl_core.views.history import pages
-from tests.asking import ask
+from tests.api_requests import ask
 from tests.properties import some
 from tests.running import page_of_events
-from tests.unit.control.decoded import count_decoded, observe_decoding
+from tests.unit.control.decode_counts import count_decoded, observe_decoding
 from tests.unit.control.long_playbooks import HEAD, chain, loop
 
 

@@ -9,7 +9,7 @@ import pytest
 from noetl_core.control.admit import StartRequest, admit, register
 from noetl_core.engine.outcome import Outcome
 from tests.sim.concurrency import SHARED, Server, all_end, start
-from tests.sim.redriven import again
+from tests.sim.redrives import again
 from tests.sim.world import World
 from tests.unit.control.api_client import HELLO, Client, client
 
@@ -72,11 +72,11 @@ def test_the_api_accepts_a_priority_and_refuses_invalid_ones(client: Client) -> 
         assert "body.priority" in str(answer[1]["error"]), answer
 
 
-@pytest.mark.parametrize("given", [{}, {"priority": 1.0}])
-def test_the_same_key_with_another_priority_is_another_request(client: Client, given: dict[str, Any]) -> None:
+@pytest.mark.parametrize("fields", [{}, {"priority": 1.0}])
+def test_the_same_key_with_another_priority_is_another_request(client: Client, fields: dict[str, Any]) -> None:
     body = {"playbook": HELLO, "idempotency_key": "k"}
-    first = client("POST", "/api/executions", {**body, **given})
-    assert client("POST", "/api/executions", {**body, **given})[1]["execution_id"] == first[1]["execution_id"]
+    first = client("POST", "/api/executions", {**body, **fields})
+    assert client("POST", "/api/executions", {**body, **fields})[1]["execution_id"] == first[1]["execution_id"]
     assert client("POST", "/api/executions", {**body, "priority": 2})[0] == 409
 
 

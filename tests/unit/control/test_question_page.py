@@ -11,7 +11,7 @@ import pytest
 
 from noetl_core.engine.records import StreamId
 from noetl_core.values.answer_forms import answer_of, decision_of
-from tests.asking import Answer, ask
+from tests.api_requests import Answer, ask
 from tests.unit.control.api_client import ASK, Client, client
 from tests.waiting import run_until_it_waits
 

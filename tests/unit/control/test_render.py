@@ -15,7 +15,7 @@ from noetl_core.log.decoded_commits import RecentCommits
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import Service
 from noetl_core.worker.claiming.journal import MAX_BUFFERED
-from tests.asking import Answer, ask
+from tests.api_requests import Answer, ask
 from tests.waiting import run_until_it_waits
 
 SAW = {name: f"{{{{ {name} }}}}" for name in ("iter", "ctx", "args", "steps", "_prev", "_task", "_attempt", "workload")}

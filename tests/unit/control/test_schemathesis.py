@@ -22,9 +22,9 @@ from noetl_core.api.document import document
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import Service
 from noetl_core.service.operations.base import cursor_key
-from tests.asking import routes
+from tests.api_requests import routes
+from tests.api_server import wsgi
 from tests.properties import some
-from tests.served import wsgi
 from tests.waiting import run_until_it_waits
 
 Case = schemathesis.Case

@@ -18,7 +18,7 @@ from noetl_core.engine.records import StreamId, control_events
 from noetl_core.log.history import commits_of
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.views.executions import executions
-from tests.unit.control.asker import Asker
+from tests.unit.control.local_api import Asker
 from tests.waiting import run_until_it_waits
 
 ORDER = """apiVersion: noetl.io/v2

@@ -14,8 +14,8 @@ from noetl_core.api.callers import Rights
 from noetl_core.control.admit import StartRequest
 from noetl_core.service.answering import nothing_here
 from noetl_core.service.api_service import Service
-from tests import asking
-from tests.unit.control.asker import SOURCE, Asker
+from tests import api_requests
+from tests.unit.control.local_api import SOURCE, Asker
 
 
 @pytest.fixture
@@ -90,10 +90,10 @@ def test_an_invalid_credential_name_is_refused(ask: Asker, name: str) -> None:
 
 def test_a_function_without_credentials_has_none(ask: Asker) -> None:
     bare = Service(lambda: ask.local.control, lambda: b"")
-    assert asking.ask(bare, "GET", "/api/credentials", checked=False).status == 404  # API Gateway asks the other function
+    assert api_requests.ask(bare, "GET", "/api/credentials", checked=False).status == 404  # API Gateway asks the other function
     alone = Service(nothing_here, nothing_here, secrets=lambda: ask.secrets)
-    assert asking.ask(alone, "GET", "/api/credentials").status == 200
-    assert asking.ask(alone, "GET", "/api/executions", checked=False).status == 404
+    assert api_requests.ask(alone, "GET", "/api/credentials").status == 200
+    assert api_requests.ask(alone, "GET", "/api/executions", checked=False).status == 404
 
 
 ROLE = "arn:aws:iam::123456789012:role/Ops"
@@ -231,7 +231,7 @@ def test_a_cursor_signed_with_another_key_is_refused(ask: Asker) -> None:
     assert ask("GET", f"executions/{execution_id}/events", after=cursor).status == 200
     stranger = Service(lambda: ask.local.control, lambda: b"guessed: the table's name")
     path = f"/api/executions/{execution_id}/events"
-    assert asking.ask(stranger, "GET", path, {"after": cursor}).status == 400
+    assert api_requests.ask(stranger, "GET", path, {"after": cursor}).status == 400
 
 
 def test_an_answer_too_large_for_the_gateway_is_refused_not_lost(ask: Asker) -> None:

@@ -42,7 +42,7 @@ def local() -> Iterator[LocalWiring]:
         yield local
 
 
-def said(local: LocalWiring, request: StartRequest) -> str:
+def greeting(local: LocalWiring, request: StartRequest) -> str:
     started = local.start(request)
     assert local.run(started.execution_id, timeout_s=30)
     return str(executions.summary(local.control, started.execution_id)["result"]["greeting"])
@@ -51,24 +51,24 @@ def said(local: LocalWiring, request: StartRequest) -> str:
 def test_a_later_library_version_does_not_change_registered_playbooks(local: LocalWiring) -> None:
     register(local.control, LIBRARY)
     _, first = register(local.control, USER)
-    assert said(local, StartRequest(path="tests/user")) == "Hello"
+    assert greeting(local, StartRequest(path="tests/user")) == "Hello"
     under_way = local.start(StartRequest(path="tests/user"))
     register(local.control, LATER)
     assert local.run(under_way.execution_id, timeout_s=30)
     assert executions.summary(local.control, under_way.execution_id)["result"]["greeting"] == "Hello"
-    assert said(local, StartRequest(path="tests/user")) == "Hello"
+    assert greeting(local, StartRequest(path="tests/user")) == "Hello"
     _, second = register(local.control, USER)
     assert (first.version, second.version) == (1, 2), "registering it again takes up the latest"
-    assert said(local, StartRequest(path="tests/user")) == "Good day"
-    assert said(local, StartRequest(path="tests/user", version=1)) == "Hello"
+    assert greeting(local, StartRequest(path="tests/user")) == "Good day"
+    assert greeting(local, StartRequest(path="tests/user", version=1)) == "Hello"
     assert register(local.control, USER)[1].version == 2, "the same once more is the same version"
 
 
 def test_a_version_that_is_named_is_taken(local: LocalWiring) -> None:
     register(local.control, LIBRARY)
     register(local.control, LATER)
-    assert said(local, StartRequest(playbook=USER.replace("texts#", "texts@1#"))) == "Hello"
-    assert said(local, StartRequest(playbook=USER.replace("texts#", "texts@2#"))) == "Good day"
+    assert greeting(local, StartRequest(playbook=USER.replace("texts#", "texts@1#"))) == "Hello"
+    assert greeting(local, StartRequest(playbook=USER.replace("texts#", "texts@2#"))) == "Good day"
 
 
 def test_a_playbook_with_missing_shared_tasks_is_refused_and_not_stored(local: LocalWiring) -> None:

@@ -13,9 +13,9 @@ from noetl_core.engine.records import Commit, StreamId, run_events
 from noetl_core.log.history import commits_of
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import Service
-from tests.asking import ask
-from tests.unit.control.decoded import count_decoded
-from tests.unit.control.summarised import HEAD, source
+from tests.api_requests import ask
+from tests.unit.control.decode_counts import count_decoded
+from tests.unit.control.summary_playbooks import HEAD, source
 
 FAILING = {"result": "{{ 1 / (iter.n % 100) if iter.n < 1000 else 1 }}"}
 """Every hundredth of the first thousand."""

@@ -17,7 +17,7 @@ from noetl_core.ports import Upload
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.views.executions import executions
 from tests.contract.aws import environment, make_bucket
-from tests.mocked import mock_aws
+from tests.fast_moto import mock_aws
 
 COUNT = """\
 apiVersion: noetl.io/v2
@@ -69,9 +69,9 @@ def cloud() -> Iterator[Cloud]:
 def test_an_execution_reads_the_object_that_started_it_even_when_it_is_put_again(cloud: Cloud) -> None:
     assert cloud.take(cloud.put("playbooks/count.yaml", COUNT.encode())) == "registered etl/count version 1"
     first = cloud.put("triggers/etl/count/in/a.csv", b"a,b\n1,2\n3,4\n")
-    said = cloud.take(first)
+    outcome = cloud.take(first)
     cloud.put("triggers/etl/count/in/a.csv", b"a,b\n9,9\n")
-    execution_id = said.removeprefix("started ")
+    execution_id = outcome.removeprefix("started ")
     assert cloud.local.run(execution_id, timeout_s=60)
     summary = executions.summary(cloud.local.control, execution_id)
     assert (summary["status"], summary["result"]["rows"]) == ("completed", [{"n": 2, "b": 6}]), summary["error"]
@@ -84,8 +84,8 @@ def test_json_that_is_put_is_a_value_in_templates(cloud: Cloud) -> None:
     )
     cloud.take(cloud.put("playbooks/count.yaml", source.encode()))
     rows = [{"a": n, "b": 2, "text": "x" * 50} for n in range(2_000)]
-    said = cloud.take(cloud.put("triggers/etl/count/a.json", json.dumps({"rows": rows}).encode()))
-    execution_id = said.removeprefix("started ")
+    outcome = cloud.take(cloud.put("triggers/etl/count/a.json", json.dumps({"rows": rows}).encode()))
+    execution_id = outcome.removeprefix("started ")
     assert cloud.local.run(execution_id, timeout_s=60)
     assert executions.summary(cloud.local.control, execution_id)["result"] == 4_000
 
@@ -111,8 +111,8 @@ def test_another_put_of_the_same_key_is_another_execution(cloud: Cloud) -> None:
 def test_a_bad_object_is_moved_aside_with_its_error_at_the_first_delivery(
     cloud: Cloud, key: str, body: bytes, code: str, message: str
 ) -> None:
-    said = cloud.take(cloud.put(key, body))
-    assert said.startswith("refused: ")
+    outcome = cloud.take(cloud.put(key, body))
+    assert outcome.startswith("refused: ")
     error = cloud.error(key)
     assert error["code"] == code
     assert message in str(error["message"])
@@ -155,16 +155,16 @@ def test_a_key_of_the_greatest_length_is_answered_too(cloud: Cloud) -> None:
 
 def test_an_upload_may_add_values_that_the_workload_does_not_name(cloud: Cloud) -> None:
     cloud.take(cloud.put("playbooks/count.yaml", COUNT.replace("{s3: null}", "{n: 1, of: '{{ workload.s3.key }}'}").encode()))
-    said = cloud.take(cloud.put("triggers/etl/count/a.csv", b"a,b\n1,2\n"))
-    assert said.startswith("started ")
-    assert cloud.local.control.load(said.removeprefix("started ")).rendered == {"of": "triggers/etl/count/a.csv"}
+    outcome = cloud.take(cloud.put("triggers/etl/count/a.csv", b"a,b\n1,2\n"))
+    assert outcome.startswith("started ")
+    assert cloud.local.control.load(outcome.removeprefix("started ")).rendered == {"of": "triggers/etl/count/a.csv"}
 
 
 def test_an_upload_that_the_playbook_refuses_is_moved_aside(cloud: Cloud) -> None:
     schema = "{s3: null, x-schema: {properties: {s3: {properties: {size: {minimum: 1000}}}}}}"
     cloud.take(cloud.put("playbooks/count.yaml", COUNT.replace("{s3: null}", schema).encode()))
-    said = cloud.take(cloud.put("triggers/etl/count/a.csv", b"a,b\n1,2\n"))
-    assert said == "refused: the upload does not start etl/count: workload.s3.size is below 1000"
+    outcome = cloud.take(cloud.put("triggers/etl/count/a.csv", b"a,b\n1,2\n"))
+    assert outcome == "refused: the upload does not start etl/count: workload.s3.size is below 1000"
     error = cloud.error("triggers/etl/count/a.csv")
     assert (error["code"], error["details"]) == (
         "workload",
@@ -177,8 +177,8 @@ def test_a_key_may_name_a_version_of_the_playbook(cloud: Cloud) -> None:
     cloud.take(cloud.put("playbooks/count.yaml", f"{COUNT}# again\n".encode()))
     for version in (2, 1):
         versions.set_alias(cloud.local.control, "etl/count", "prod", {version: 1})
-        said = cloud.take(cloud.put("triggers/etl/count@prod/in/a.csv", b"a,b\n1,2\n"))
-        assert executions.summary(cloud.local.control, said.removeprefix("started "))["playbook"]["version"] == version
+        outcome = cloud.take(cloud.put("triggers/etl/count@prod/in/a.csv", b"a,b\n1,2\n"))
+        assert executions.summary(cloud.local.control, outcome.removeprefix("started "))["playbook"]["version"] == version
     wrong = cloud.take(cloud.put("triggers/etl/count@prdo/a.csv", b"a,b\n1,2\n"))
     assert wrong.startswith("refused: no playbook is registered under any prefix")
     assert "has no alias 'prdo' (did you mean \"prod\"?)" in wrong

@@ -109,16 +109,16 @@ class DemoService:
 def run(example: Example, others: list[str]) -> dict[str, Any]:
     """Run an example that expects `json` on the local runner; `others` are playbooks it may call. The summary, with `tasks` and
     `order` (the steps) as they ran, and the `effective` spec of every task."""
-    given = json.loads(example.expected).get("given", {})
+    inputs = json.loads(example.expected).get("given", {})
     with ExitStack() as services:
         if "kind: sqs" in example.source:
             services.enter_context(_queue())
         if "kind: dynamodb" in example.source:
             services.enter_context(_items())
-        return _run(example, others, given)
+        return _run(example, others, inputs)
 
 
-def _run(example: Example, others: list[str], given: dict[str, Any]) -> dict[str, Any]:
+def _run(example: Example, others: list[str], inputs: dict[str, Any]) -> dict[str, Any]:
     demo = {"type": "postgres", "data": {"user": "reader", "password": "s3cret-word"}}  # as `noetl credentials put` stores it
     registry, work = tools(example.source)
     chat = {"type": "http_credential", "data": {"url": "https://api.example.org/echo"}}
@@ -129,11 +129,11 @@ def _run(example: Example, others: list[str], given: dict[str, Any]) -> dict[str
     try:
         for other in others:
             register(local.control, other)
-        started = local.start(StartRequest(playbook=example.source, payload=given.get("payload", {}), ctx=given.get("ctx", {})))
-        for name, data in given.get("signals", {}).items():
+        started = local.start(StartRequest(playbook=example.source, payload=inputs.get("payload", {}), ctx=inputs.get("ctx", {})))
+        for name, data in inputs.get("signals", {}).items():
             local.control.route(started.execution_id, facts=[fact(SignalReceived, id=name, name=name, data=data)])
-        for given_answer in given.get("answers", []):
-            reply(local, started.execution_id, given_answer)
+        for scripted_answer in inputs.get("answers", []):
+            reply(local, started.execution_id, scripted_answer)
         assert local.run(started.execution_id, timeout_s=30)
         out = executions.summary(local.control, started.execution_id)
         log = events_of(local.control, started.execution_id)[0]
@@ -171,7 +171,7 @@ def _queue() -> Iterator[None]:
     """The queue `orders`, with three messages."""
     from noetl_core.aws.clients import client
     from tests.contract.aws import environment
-    from tests.mocked import mock_aws
+    from tests.fast_moto import mock_aws
 
     with mock_aws(), environment():
         url = client("sqs").create_queue(QueueName="orders")["QueueUrl"]
@@ -185,7 +185,7 @@ def _items() -> Iterator[None]:
     """The table `orders`, with three items, all in the index `todo`."""
     from noetl_core.aws.clients import client
     from tests.contract.aws import environment
-    from tests.mocked import mock_aws
+    from tests.fast_moto import mock_aws
 
     with mock_aws(), environment():
         dynamodb, id_ = client("dynamodb"), {"AttributeName": "id", "KeyType": "HASH"}

@@ -26,9 +26,9 @@ def test_the_examples_for_python_programs_run_as_shown(tmp_path: Path, monkeypat
     ]
     names: dict[str, object] = {}
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS, verbose=False)
-    said: list[str] = []
+    output: list[str] = []
     for block in blocks:
         test = doctest.DocTestParser().get_doctest(block, names, PAGE.name, str(PAGE), 0)
-        runner.run(test, out=said.append, clear_globs=False)
+        runner.run(test, out=output.append, clear_globs=False)
         names = test.globs
-    assert runner.summarize(verbose=False) == (0, sum(block.count("\n>>> ") for block in blocks)), "".join(said)
+    assert runner.summarize(verbose=False) == (0, sum(block.count("\n>>> ") for block in blocks)), "".join(output)

@@ -18,7 +18,7 @@ from noetl_core.tools.registry import ToolRegistry
 from noetl_core.views.executions import executions
 from noetl_migrate import migrate
 from tests.running import events_of
-from tests.unit.dsl.broken import flow
+from tests.unit.dsl.broken_playbooks import flow
 
 SCHEMA = Draft202012Validator(playbook_schema())
 

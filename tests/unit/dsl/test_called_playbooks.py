@@ -22,7 +22,7 @@ def found(called: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("called", "said"),
+    ("called", "message"),
     [
         ("path: team/a@", """7:35 E115 path of task "start_task": 'team/a@' has no version after the @"""),
         ("path: team/a@1.5", """E115 path of task "start_task": '1.5' is not a version of a playbook"""),
@@ -35,8 +35,8 @@ def found(called: str) -> list[str]:
         ),
     ],
 )
-def test_impossible_paths_and_versions_are_reported(called: str, said: str) -> None:
-    assert any(said in one for one in found(called)), found(called)
+def test_impossible_paths_and_versions_are_reported(called: str, message: str) -> None:
+    assert any(message in one for one in found(called)), found(called)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from noetl_core.dsl.parse import check, parse_playbook
 from noetl_core.dsl.reading.diagnostics import CODES, InvalidPlaybook, suggest, to_json, to_sarif, to_text
-from tests.unit.dsl.broken import BROKEN, flow
+from tests.unit.dsl.broken_playbooks import BROKEN, flow
 
 
 def test_there_are_a_hundred_mistakes_each_with_its_own_name() -> None:

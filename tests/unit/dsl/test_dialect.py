@@ -11,7 +11,7 @@ import pytest
 from noetl_core.dsl.parse import check, parse_playbook
 from noetl_core.dsl.reading.load import load
 from noetl_migrate import migrate
-from tests.unit.dsl.broken import HEAD, flow
+from tests.unit.dsl.broken_playbooks import HEAD, flow
 from tests.unit.dsl.dialect import PLAIN, SCHEMA, again, fails, found, one, ruled, same
 
 

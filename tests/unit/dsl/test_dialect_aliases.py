@@ -19,7 +19,7 @@ from noetl_core.tools.postgres.connections import where_of
 from noetl_core.tools.postgres.errors import unreachable
 from noetl_core.tools.script import url_of
 from noetl_migrate import migrate
-from tests.unit.dsl.broken import HEAD, flow
+from tests.unit.dsl.broken_playbooks import HEAD, flow
 from tests.unit.dsl.dialect import PLAIN, Service, found, one, ran, same
 
 WORKFLOW = f"workflow:\n  - step: a\n    {PLAIN}\n"

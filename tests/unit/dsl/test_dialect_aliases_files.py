@@ -10,7 +10,7 @@ from noetl_core.dsl.parse import parse_playbook
 from noetl_core.playbooks.called_files import with_paths
 from noetl_core.runtime.embedded import run
 from noetl_migrate import migrate
-from tests.unit.dsl.broken import flow
+from tests.unit.dsl.broken_playbooks import flow
 from tests.unit.dsl.dialect import PLAIN, found, one
 
 CHILD = flow(f"step: a\n{PLAIN}").replace("team/demo", "team/child")

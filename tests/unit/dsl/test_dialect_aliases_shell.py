@@ -8,7 +8,7 @@ import pytest
 
 from noetl_core.dsl.parse import parse_playbook
 from noetl_migrate import migrate
-from tests.unit.dsl.broken import flow
+from tests.unit.dsl.broken_playbooks import flow
 from tests.unit.dsl.dialect import PLAIN, found, one, same
 
 

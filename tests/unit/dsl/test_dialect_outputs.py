@@ -6,7 +6,7 @@ import pytest
 
 from noetl_core.dsl.parse import check, parse_playbook
 from noetl_migrate import migrate
-from tests.unit.dsl.broken import HEAD, flow
+from tests.unit.dsl.broken_playbooks import HEAD, flow
 from tests.unit.dsl.dialect import Service, found, ran, same
 
 CALL = "tool: {kind: http, url: http://x}"

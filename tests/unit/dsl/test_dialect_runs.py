@@ -8,7 +8,7 @@ import pytest
 
 from noetl_core.dsl.parse import parse_playbook
 from noetl_migrate import migrate
-from tests.unit.dsl.broken import HEAD, flow
+from tests.unit.dsl.broken_playbooks import HEAD, flow
 from tests.unit.dsl.dialect import Service, found, one, ran, same
 
 

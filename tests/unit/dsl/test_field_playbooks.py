@@ -50,8 +50,8 @@ class Service(Handler):
         body = self.told().decode()
         self.calls[self.path] += 1
         if self.path == "/oauth2/token":
-            given = {key: values[0] for key, values in parse_qs(body).items()}
-            right = given == {"grant_type": "client_credentials", "client_id": "me", "client_secret": "s3cret-word"}
+            fields = {key: values[0] for key, values in parse_qs(body).items()}
+            right = fields == {"grant_type": "client_credentials", "client_id": "me", "client_secret": "s3cret-word"}
             self._json(200 if right else 401, {"access_token": f"token-{self.calls[self.path]}", "expires_in": 3600})
         elif self.path == "/orders":
             bad = '"bad"' in body

@@ -63,13 +63,15 @@ def test_every_schema_property_has_a_description_that_links_to_its_page() -> Non
     assert len(PROPERTIES) > 550
 
 
-SAID = ("Default: ", "Accepted without effect", "The same as ", "Replaces this input")
+OMISSION_PHRASES = ("Default: ", "Accepted without effect", "The same as ", "Replaces this input")
 
 
 def test_every_optional_property_states_what_applies_when_it_is_omitted() -> None:
     """A property that states nothing is required, alone or as one of several."""
     silent = {
-        path[-1] for path, part in PROPERTIES.items() if "default" not in part and not any(s in part["description"] for s in SAID)
+        path[-1]
+        for path, part in PROPERTIES.items()
+        if "default" not in part and not any(s in part["description"] for s in OMISSION_PHRASES)
     }
     required = {f.name for _, f in FIELDS.values() if f.required} | {f.name for f in policies.RULE}
     assert silent == required | {name for spec in KINDS.values() for group in spec.required for name in group if name in silent}

@@ -15,7 +15,7 @@ from noetl_core.dsl.schema import playbook_schema
 from noetl_core.views.executions import executions
 from tests.credentials import Held
 from tests.running import run_text
-from tests.unit.dsl.broken import HEAD
+from tests.unit.dsl.broken_playbooks import HEAD
 
 SCHEMA = Draft202012Validator(playbook_schema())
 

@@ -8,8 +8,8 @@ import pytest
 
 from noetl_core.dsl.parse import check
 from noetl_core.dsl.reading.load import MAX_BYTES, Node, load
-from tests.unit.dsl.broken import HEAD
-from tests.work import calls_of
+from tests.call_counts import calls_of
+from tests.unit.dsl.broken_playbooks import HEAD
 
 
 def root(text: str) -> Node:

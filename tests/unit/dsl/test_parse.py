@@ -14,7 +14,7 @@ from noetl_core.dsl.dump import dump
 from noetl_core.dsl.model import UNSET, Join, Playbook, Step, Task
 from noetl_core.dsl.parse import MANY_OBJECTS, check, collection_paused, digest_of, parse_playbook
 from tests.properties import examples
-from tests.unit.dsl.broken import HEAD, executor, flow, tasks
+from tests.unit.dsl.broken_playbooks import HEAD, executor, flow, tasks
 from tests.unit.dsl.models import MAPS, VALUES
 
 

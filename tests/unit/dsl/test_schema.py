@@ -15,7 +15,7 @@ from noetl_core.dsl.model import Playbook
 from noetl_core.dsl.reading.load import load
 from noetl_core.dsl.schema import playbook_schema, render
 from tests.properties import examples
-from tests.unit.dsl.broken import BROKEN
+from tests.unit.dsl.broken_playbooks import BROKEN
 from tests.unit.dsl.models import playbooks
 
 ROOT = Path(__file__).parents[3]

@@ -22,10 +22,10 @@ from noetl_core.tools.aws.clients import client
 from noetl_core.views.executions import executions
 from noetl_migrate import migrate
 from tests.commands import run as noetl
-from tests.mocked import mock_aws
+from tests.fast_moto import mock_aws
 from tests.running import run_text
 from tests.servers import Handler, serving, url_of
-from tests.unit.dsl.broken import flow
+from tests.unit.dsl.broken_playbooks import flow
 
 SCHEMA = Draft202012Validator(playbook_schema())
 
@@ -146,8 +146,8 @@ def test_an_impossible_file_name_is_reported_as_a_missing_script(tmp_path: Path,
 def test_oversized_and_non_utf8_files_are_refused_as_scripts(tmp_path: Path) -> None:
     (tmp_path / "long.py").write_text("#" * (MAX_BYTES + 1))
     (tmp_path / "bytes.py").write_bytes(b"\xff\xfe")
-    for name, said in (("long.py", "larger than 1024 KB"), ("bytes.py", "not text in UTF-8")):
-        with pytest.raises(UnreadableScript, match=said):
+    for name, message in (("long.py", "larger than 1024 KB"), ("bytes.py", "not text in UTF-8")):
+        with pytest.raises(UnreadableScript, match=message):
             with_scripts(one(PYTHON % name), tmp_path)
 
 
@@ -250,8 +250,8 @@ def test_headers_and_credentials_of_the_endpoint_reach_no_other_host(host: str, 
     with serving(HTTPServer(("127.0.0.1", 0), Other)) as other, serving(HTTPServer(("127.0.0.1", 0), Redirecting)) as leading:
         elsewhere = f"{url_of(other)}/code/double.py"
         sent = f"endpoint: '{host}', headers: {{X-Token: t}}, auth: {{type: bearer, token: hunter2}}"
-        said = uri.format(other=url_of(other), netloc=url_of(other).removeprefix("http://"))
-        text = one(PYTHON % f"{{uri: '{said}', source: {{type: http, {sent}}}}}") + f"workload: {{uri: '{elsewhere}'}}\n"
+        address = uri.format(other=url_of(other), netloc=url_of(other).removeprefix("http://"))
+        text = one(PYTHON % f"{{uri: '{address}', source: {{type: http, {sent}}}}}") + f"workload: {{uri: '{elsewhere}'}}\n"
         out = ran(text)
         assert (out["status"], out["error"]["kind"]) == ("failed", "schema") and "leads away" in out["error"]["message"], out
         assert not heard

@@ -23,13 +23,13 @@ def found(
     return [(d.code, f"{d.message} ({d.hint})") for d in check(text)[1] if d.code.startswith("E")]
 
 
-SAID = 'task "call" of step "one" has a rate, and workers of pool python have no access to rates'
+MESSAGE = 'task "call" of step "one" has a rate, and workers of pool python have no access to rates'
 REMEDY = "let the step run in another pool; or limit how many of its runs there are at a time: spec.policy.concurrency"
-REFUSED = [("E114", f"{SAID} ({REMEDY})")]
+REFUSED = [("E114", f"{MESSAGE} ({REMEDY})")]
 
 
 @pytest.mark.parametrize(
-    "given",
+    "parts",
     [
         {"task": OWN},
         {"step": f", policy: {{ task: {{ {RATE} }} }}"},
@@ -37,9 +37,9 @@ REFUSED = [("E114", f"{SAID} ({REMEDY})")]
     ],
     ids=["of the task", "of the step", "of the executor"],
 )
-def test_a_rate_in_the_python_pool_is_refused_with_the_remedy(given: dict[str, str]) -> None:
-    assert found(**given) == REFUSED
-    assert found(**given, pool="default") == []
+def test_a_rate_in_the_python_pool_is_refused_with_the_remedy(parts: dict[str, str]) -> None:
+    assert found(**parts) == REFUSED
+    assert found(**parts, pool="default") == []
 
 
 def test_tasks_without_a_rate_may_run_in_the_python_pool() -> None:

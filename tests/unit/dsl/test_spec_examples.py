@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl_core.dsl.parse import check
-from tests.unit.dsl.broken import HEAD, MIGRATE
+from tests.unit.dsl.broken_playbooks import HEAD, MIGRATE
 
 EVAL_DIALECT = """
 workflow:

@@ -13,7 +13,7 @@ from noetl_core.observe.timeline import Timeline
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.views.executions import executions
 from tests.running import events_of
-from tests.unit.dsl.broken import HEAD
+from tests.unit.dsl.broken_playbooks import HEAD
 
 TEXT = (
     HEAD

@@ -9,7 +9,7 @@ import pytest
 from noetl_core.dsl.model import Step
 from noetl_core.dsl.parse import check, parse_playbook
 from tests.running import run_text
-from tests.unit.dsl.broken import HEAD, flow
+from tests.unit.dsl.broken_playbooks import HEAD, flow
 
 ARC = "next: {arcs: [{step: b, when: %s}]}"
 

@@ -21,7 +21,7 @@ from noetl_core.engine.dispatch.effects import (
     WriteHead,
 )
 from noetl_core.expr import is_reference
-from tests.stored import Stored
+from tests.raw_events import Stored
 
 SECOND = 1_000_000
 START = 1_800_000_000 * SECOND
@@ -33,64 +33,64 @@ def event_line(event: Stored, labels: Mapping[str, str]) -> str:
     d = event.data
     named = {k: labels.get(d[k], d[k]) for k in ("run", "token", "of") if isinstance(d.get(k), str)}
     about = named.get("run", d.get("step", ""))
-    said: list[Any]
+    parts: list[Any]
     match event.name:
         case "TokenEnqueued":
             met = "joined" if d.get("joined") else ""
-            said = [d["step"], d.get("args"), met, _if("priority", d.get("priority"))]
+            parts = [d["step"], d.get("args"), met, _if("priority", d.get("priority"))]
         case "TokenClaimed" | "CtxPatched":
-            said = [about if event.name == "TokenClaimed" else "", d.get("patch")]
+            parts = [about if event.name == "TokenClaimed" else "", d.get("patch")]
         case "TokenParked" | "StepSkipped":
-            said = [named["token"]]
+            parts = [named["token"]]
         case "TokenExpired":
-            said = [named["token"], f"({d['code']})"]
+            parts = [named["token"], f"({d['code']})"]
         case "BoundaryRouted":
             waits = " ".join(w["kind"] for w in d.get("waits", ()))
-            said = [about, {"StepSuspended": "waits", "LoopChunkDone": "loop"}.get(d["name"], "ok"), waits, _error(d)]
-            said = [about, "failed", _error(d)] if d["name"] == "StepFailed" else [*said, "undoable" if d.get("undo") else ""]
+            parts = [about, {"StepSuspended": "waits", "LoopChunkDone": "loop"}.get(d["name"], "ok"), waits, _error(d)]
+            parts = [about, "failed", _error(d)] if d["name"] == "StepFailed" else [*parts, "undoable" if d.get("undo") else ""]
         case "NextEvaluated":
             to = ", ".join(arc["step"] for arc in d["selected"]) or "nothing"
-            said = [about, "->", to, _if("unhandled", (d.get("unhandled") or {}).get("kind")), _if("error", d.get("error"))]
+            parts = [about, "->", to, _if("unhandled", (d.get("unhandled") or {}).get("kind")), _if("error", d.get("error"))]
         case "StepScheduled":
-            said = [about, d.get("args"), *(_if(k, d.get(k)) for k in ("timeout_s", "deadline_s"))]
+            parts = [about, d.get("args"), *(_if(k, d.get(k)) for k in ("timeout_s", "deadline_s"))]
         case "LoopDone":
             counts = "{total}/{succeeded}/{failed}".format(**d) if "total" in d else ""
-            said = [about, counts, "a reference" if is_reference(d.get("result")) else d.get("result"), _error(d)]
+            parts = [about, counts, "a reference" if is_reference(d.get("result")) else d.get("result"), _error(d)]
         case "JoinClosed":
-            said = [d["step"], "fired" if d["fired"] else "open again", _if("round", d.get("round"))]
+            parts = [d["step"], "fired" if d["fired"] else "open again", _if("round", d.get("round"))]
         case "ResumeScheduled":
-            said = [about, ", ".join(m["kind"] for m in d["mail"])]
+            parts = [about, ", ".join(m["kind"] for m in d["mail"])]
         case "TimerFired":
-            said = [about, d["kind"]]
+            parts = [about, d["kind"]]
         case "SignalReceived":
-            said = [d["name"], "heartbeat" if d.get("heartbeat") else d.get("data")]
+            parts = [d["name"], "heartbeat" if d.get("heartbeat") else d.get("data")]
         case "SignalMatched":
-            said = [about, d.get("data")]
+            parts = [about, d.get("data")]
         case "ChildRequested" | "ChildFinished":
-            said = [d["child"], d.get("status", about and f"for {about}")]
+            parts = [d["child"], d.get("status", about and f"for {about}")]
         case "CompensationStarted" | "CompensationDone" | "StopStarted" | "StopDone":
-            said = [about, _error(d)]
+            parts = [about, _error(d)]
         case "FailureHandled":
-            said = [d["handler"], d.get("execution_id") or d.get("error")]
+            parts = [d["handler"], d.get("execution_id") or d.get("error")]
         case "ExecutionCancelled" | "ExecutionStuck":
-            said = [d.get("reason"), "compensate" if d.get("compensate") else ""]
+            parts = [d.get("reason"), "compensate" if d.get("compensate") else ""]
         case "ExecutionFailing":
-            said = [_error(d), "fatal" if d["error"].get("fatal") else ""]
+            parts = [_error(d), "fatal" if d["error"].get("fatal") else ""]
         case "ExecutionRedriven":
-            said = [_if("again", ", ".join(labels[run] for run in d["again"])), _if("ctx", d["ctx"] or None)]
+            parts = [_if("again", ", ".join(labels[run] for run in d["again"])), _if("ctx", d["ctx"] or None)]
         case "WorkflowStarted":
-            said = [d["entry"], _if("timeout_s", d.get("timeout_s"))]
+            parts = [d["entry"], _if("timeout_s", d.get("timeout_s"))]
         case "WorkflowFinished":
-            said = [d["status"], _error(d), _if("not_undone", [x["step"] for x in d.get("not_undone", ())] or None)]
+            parts = [d["status"], _error(d), _if("not_undone", [x["step"] for x in d.get("not_undone", ())] or None)]
         case "PlaybookProcessed":
-            said = [d["status"], _pointer(d.get("result"), labels)]
+            parts = [d["status"], _pointer(d.get("result"), labels)]
         case "PlaybookExecutionRequested":
-            said = [d["path"], d.get("payload")]
+            parts = [d["path"], d.get("payload")]
         case "PlaybookRequestEvaluated" | "ExecutionPaused" | "ExecutionResumed":
-            said = []
+            parts = []
         case _:
-            said = [about]
-    return " ".join(str(part) for part in (event.name, *said) if part not in (None, "", {}))
+            parts = [about]
+    return " ".join(str(part) for part in (event.name, *parts) if part not in (None, "", {}))
 
 
 def effect_line(effect: Effect, labels: Mapping[str, str]) -> str:
@@ -116,8 +116,8 @@ def effect_line(effect: Effect, labels: Mapping[str, str]) -> str:
         case SaveSnapshot(snap):
             return f"snapshot at {snap.seq}"
         case TellParent():
-            said = _pointer(effect.result, labels) or (effect.error["kind"] if effect.error is not None else "")
-            return f"tell {effect.parent}: {effect.status} {said}".strip()
+            outcome = _pointer(effect.result, labels) or (effect.error["kind"] if effect.error is not None else "")
+            return f"tell {effect.parent}: {effect.status} {outcome}".strip()
         case HandleFailure():
             return "handle the failure"
         case SetDue(when):

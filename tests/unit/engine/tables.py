@@ -25,7 +25,7 @@ from noetl_core.engine.state import State
 from noetl_core.events import control, waiting
 from noetl_core.events.event import Fact, new
 from noetl_core.events.shapes import Parent
-from tests.stored import Stored, stored
+from tests.raw_events import Stored, stored
 from tests.unit.engine.table_text import SECOND, START, effect_line, event_line
 
 EXECUTION = "42"

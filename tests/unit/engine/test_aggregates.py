@@ -30,8 +30,8 @@ def folded(events: list[RunEvent]) -> Aggregates:
     return aggregates.stated() or {}
 
 
-def failures(said: Aggregates) -> int:
-    return sum(group["count"] for group in said.get("errors", ())) + said.get("others", 0)
+def failures(aggregates: Aggregates) -> int:
+    return sum(group["count"] for group in aggregates.get("errors", ())) + aggregates.get("others", 0)
 
 
 def test_durations_retries_errors_and_failed_ranges_of_a_loop() -> None:
@@ -60,10 +60,13 @@ def test_nested_loops_count_the_innermost_iterations() -> None:
         events += [started([0, n], 10), ended([0, n], 20, wrong if n else None)]
     events.append(ended([0], 99, wrong, loop={"total": 3, "succeeded": 1, "failed": 2}))
     events += [started([1], 100), ended([1], 104, {"kind": "template", "message": "loop.in"})]  # its loop could not begin
-    said = folded(events)
-    assert said["us"] == {"4": 3, "3": 1}
-    assert said["failed"] == [[0, 1, 3]]
-    assert [(e["kind"], e["count"], e.get("first")) for e in said["errors"]] == [("python", 2, [0, 1]), ("template", 1, [1])]
+    aggregates = folded(events)
+    assert aggregates["us"] == {"4": 3, "3": 1}
+    assert aggregates["failed"] == [[0, 1, 3]]
+    assert [(e["kind"], e["count"], e.get("first")) for e in aggregates["errors"]] == [
+        ("python", 2, [0, 1]),
+        ("template", 1, [1]),
+    ]
 
 
 def test_a_run_without_iterations_and_retries_states_nothing() -> None:
@@ -80,11 +83,11 @@ def test_aggregates_of_many_different_failures_are_bounded_and_complete(order: s
     elif order in ("random", "all"):
         random.Random(7).shuffle(numbers)
     words = [f"{'abcdefghijklmnopqrstuvwxyz'[n % 26]}{'xyz'[n // 26 % 3] * (n % 400)} {n}" for n in numbers]
-    said = folded([ended([n], n, {"kind": "x", "message": word}) for n, word in zip(numbers, words, strict=True)])
-    assert len(json.dumps(said)) < 16_000
-    assert len(said["errors"]) == MAX_GROUPS
-    assert failures(said) == len(numbers)
-    ranges = said["failed"]
+    aggregates = folded([ended([n], n, {"kind": "x", "message": word}) for n, word in zip(numbers, words, strict=True)])
+    assert len(json.dumps(aggregates)) < 16_000
+    assert len(aggregates["errors"]) == MAX_GROUPS
+    assert failures(aggregates) == len(numbers)
+    ranges = aggregates["failed"]
     assert len(ranges) <= MAX_RANGES
     assert sum(failed for _, _, failed in ranges) == len(numbers)
     assert all(one[1] < other[0] for one, other in pairwise(ranges))

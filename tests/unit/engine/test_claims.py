@@ -104,5 +104,5 @@ def test_commands_say_that_workers_may_ask_while_few_runs_are_open(width: int) -
     _, _ = asked("".join(f"  - step: s{n}\n    tool: [{{kind: noop}}]\n" for n in range(width)))
     world, command = asked("".join(f"  - step: s{n}\n    tool: [{{kind: noop}}]\n" for n in range(width)))
     assert command is not None
-    said = {c.asks for c in world.queue.sent if c.step != "start"} | {command.asks}
-    assert said == {width <= ASKED_RUNS}
+    flags = {c.asks for c in world.queue.sent if c.step != "start"} | {command.asks}
+    assert flags == {width <= ASKED_RUNS}

@@ -71,9 +71,9 @@ def says_the_same(kept: DoneChunks, model: Mapping[int, ChunkDone]) -> None:
     assert [index for index, _ in rows] == sorted(model)
     for index, row in rows:
         end = model[index]
-        said = (kept.run_of(index, row), row.seq, row.succeeded, row.failed, row.writes, row.innermost)
+        compact = (kept.run_of(index, row), row.seq, row.succeeded, row.failed, row.writes, row.innermost)
         plain = (end["run"], end["seq"], end["succeeded"], end["failed"], end.get("writes", False), end.get("innermost"))
-        assert said == plain
+        assert compact == plain
         assert json.dumps(row.result) == json.dumps(end.get("result")), "1 is neither true nor 1.0"
     for index in {0, kept.chunks - 1, kept.chunks // 2, *list(model)[:3]}:
         assert (index in kept) == (index in model)

@@ -54,8 +54,8 @@ def test_a_failing_task_fails_with_its_own_error() -> None:
 
 
 def test_fail_can_set_the_kind_and_the_message_of_the_error() -> None:
-    said = decide(task(policy(Rule(None, Then("fail", error="code {{ outcome.http.status }}")))), FAILED)
-    assert said.error == {"kind": "server_error", "message": "code 503", "retryable": True}
+    decision = decide(task(policy(Rule(None, Then("fail", error="code {{ outcome.http.status }}")))), FAILED)
+    assert decision.error == {"kind": "server_error", "message": "code 503", "retryable": True}
     own = decide(task(policy(Rule(None, Then("fail", error={"kind": "schema", "message": "no"})))), OK)
     assert own.error == {"kind": "schema", "message": "no", "retryable": False}
 
@@ -138,19 +138,19 @@ def test_a_rule_that_raises_fails_the_task_as_a_template_error() -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "value",
     ["{{ nope }}", "{{ none }}", {"kind": "{{ nope }}", "message": "{{ nope }}"}, {"kind": "", "message": "{{ none }}"}],
 )
-def test_an_empty_fail_error_falls_back_to_the_error_of_the_task(said: Any) -> None:
-    failed = decide(task(policy(Rule(None, Then("fail", error=said)))), FAILED)
+def test_an_empty_fail_error_falls_back_to_the_error_of_the_task(value: Any) -> None:
+    failed = decide(task(policy(Rule(None, Then("fail", error=value)))), FAILED)
     assert failed.error == {"kind": "server_error", "message": "it broke", "retryable": True}
 
 
 def test_fail_shortens_long_kinds_and_messages() -> None:
     """Messages are copied to the step, the execution, its head and its parent; what is large belongs into `details`."""
     error = {"kind": "{{ 'k' * 5000 }}", "message": "{{ 'm' * 500000 }}"}
-    said = decide(task(policy(Rule(None, Then("fail", error=error)))), OK).error
-    assert said is not None
-    assert len(said["message"]) == 4096
-    assert said["message"].endswith("m...")
-    assert len(said["kind"]) <= 64
+    failure = decide(task(policy(Rule(None, Then("fail", error=error)))), OK).error
+    assert failure is not None
+    assert len(failure["message"]) == 4096
+    assert failure["message"].endswith("m...")
+    assert len(failure["kind"]) <= 64

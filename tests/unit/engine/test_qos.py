@@ -8,9 +8,9 @@ import pytest
 
 from noetl_core.dsl.parse import check
 from noetl_core.engine.records import StreamId
+from tests.raw_events import data_of
 from tests.sim.invariants import check as invariants
 from tests.sim.world import World
-from tests.stored import data_of
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: t}\nworkflow:\n"
 FAN = (

@@ -12,7 +12,7 @@ from noetl_core.dsl.model import Playbook
 from noetl_core.dsl.parse import check, parse_playbook
 from noetl_core.engine.workload import BadWorkload, check_inputs, doubts, rendered_defaults, unknown
 from noetl_core.values.mappings import deep_merge
-from tests.unit.dsl.broken import HEAD
+from tests.unit.dsl.broken_playbooks import HEAD
 
 STEP = {"step": "start", "tool": {"kind": "noop"}}
 
@@ -67,7 +67,7 @@ def test_a_default_that_the_payload_replaces_is_not_rendered() -> None:
 
 
 @pytest.mark.parametrize(
-    ("workload", "payload", "kind", "said"),
+    ("workload", "payload", "kind", "message"),
     [
         ({"a": "{{ workload.b + 1 }}"}, {}, "template", "the default workload.a: {{ workload.b + 1 }}: "),
         ({"d": {"a": ["{{ workload.nope }}"]}}, {}, "template", "the default workload.d.a[0]: {{ workload.nope }} is undefined"),
@@ -76,12 +76,12 @@ def test_a_default_that_the_payload_replaces_is_not_rendered() -> None:
     ],
 )
 def test_a_default_that_cannot_be_rendered_is_named_in_the_error(
-    workload: Mapping[str, Any], payload: Mapping[str, Any], kind: str, said: str
+    workload: Mapping[str, Any], payload: Mapping[str, Any], kind: str, message: str
 ) -> None:
     with pytest.raises(BadWorkload) as refused:
         rendered_defaults(playbook(workload), payload, "42")
     assert refused.value.kind == kind
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 @pytest.mark.nightly
@@ -101,7 +101,7 @@ def found(workload: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("workload", "said"),
+    ("workload", "messages"),
     [
         ("{a: '{{ b }}', b: '{{ workload.a }}'}", ["E209 defaults need each other: workload.a -> workload.b -> workload.a"]),
         ("{a: '{{ workload.a }}'}", []),
@@ -119,10 +119,10 @@ def found(workload: str) -> list[str]:
         ("{event: 1, b: '{{ event }}'}", []),
     ],
 )  # fmt: skip
-def test_validation_reports_defaults_that_cannot_be_rendered(workload: str, said: list[str]) -> None:
+def test_validation_reports_defaults_that_cannot_be_rendered(workload: str, messages: list[str]) -> None:
     heard = found(workload)
-    assert len(heard) == len(said), heard
-    assert all(h.startswith(s) for h, s in zip(heard, said, strict=True)), heard
+    assert len(heard) == len(messages), heard
+    assert all(h.startswith(s) for h, s in zip(heard, messages, strict=True)), heard
 
 
 def test_a_key_that_only_another_default_reads_is_read() -> None:
@@ -177,7 +177,7 @@ def test_a_workload_that_violates_the_schema_is_refused(workload: Mapping[str, A
 
 
 @pytest.mark.parametrize(
-    ("schema", "said"),
+    ("schema", "message"),
     [
         ("{properties: {n: {type: interger}}}", "x-schema.n: type is one of object, array"),
         ("{requierd: [n]}", "x-schema: keyword 'requierd' is not supported"),
@@ -189,9 +189,9 @@ def test_a_workload_that_violates_the_schema_is_refused(workload: Mapping[str, A
         ("[]", "x-schema must be a mapping"),
     ],
 )
-def test_a_schema_out_of_shape_is_an_error_of_the_playbook(schema: str, said: str) -> None:
+def test_a_schema_out_of_shape_is_an_error_of_the_playbook(schema: str, message: str) -> None:
     (one,) = found(f"{{n: 1, x-schema: {schema}}}")
-    assert one.startswith(f"E128 {said}")
+    assert one.startswith(f"E128 {message}")
 
 
 # --- slips ------------------------------------------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ KNOWN = {
 
 
 @pytest.mark.parametrize(
-    ("payload", "said"),
+    ("payload", "messages"),
     [
         ({"regoin": "s"}, ['workload has no "regoin" (did you mean "region"?)']),
         ({"colour": 1}, ['workload has no "colour" (it has region, size, exact, source, free, any, on)']),
@@ -221,8 +221,8 @@ KNOWN = {
         ({"source": {"pages": [3]}}, ["workload.source.pages is a list, where the playbook has a number"]),
     ],
 )  # fmt: skip
-def test_unknown_keys_and_wrong_types_in_a_payload_are_reported(payload: Mapping[str, Any], said: list[str]) -> None:
-    assert doubts(playbook(KNOWN), payload) == said
+def test_unknown_keys_and_wrong_types_in_a_payload_are_reported(payload: Mapping[str, Any], messages: list[str]) -> None:
+    assert doubts(playbook(KNOWN), payload) == messages
 
 
 def test_a_playbook_that_declares_no_inputs_takes_any() -> None:
@@ -289,11 +289,11 @@ def test_a_payload_of_any_number_of_unknown_keys_is_compared_with_few(monkeypatc
 
 def test_a_key_of_a_megabyte_is_shortened_in_messages() -> None:
     long = "\u00e9" * 1_000_000
-    said = [
+    messages = [
         *doubts(playbook({"a": 1, "b" * 100_000: 1}), {long: 1}),
         *raised(playbook({"x-schema": {"additionalProperties": False}}), {long: 1}),
     ]
-    assert [len(text) < 1_000 for text in said] == [True, True]
+    assert [len(text) < 1_000 for text in messages] == [True, True]
 
 
 def raised(of: Playbook, workload: Mapping[str, Any]) -> list[str]:

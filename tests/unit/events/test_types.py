@@ -52,5 +52,5 @@ def test_correct_spellings_pass_the_type_checker_and_each_mistake_is_reported(tm
     mistakes = "".join(f"def mistake{n}(event: AnyEvent) -> None:\n    {line}\n" for n, line in enumerate(MISTAKES))
     told = checked(tmp_path, GOOD + mistakes).splitlines()
     first = GOOD.count("\n") + 2
-    for n, (line, said) in enumerate(MISTAKES.items()):
-        assert any(f"snippet.py:{first + 2 * n}: error: " in one and said in one for one in told), (line, told)
+    for n, (line, message) in enumerate(MISTAKES.items()):
+        assert any(f"snippet.py:{first + 2 * n}: error: " in one and message in one for one in told), (line, told)

@@ -12,7 +12,7 @@ from noetl_core.events import upcasts
 from noetl_core.events.event import LOG_VERSION
 from noetl_core.events.upcasts import UPCASTS, upcast, upcasts_from
 from noetl_core.log.codec import decode_events, encode_events
-from tests.stored import stored
+from tests.raw_events import stored
 
 
 @pytest.fixture

@@ -60,9 +60,9 @@ def test_the_first_answer_decides_an_approval(answers: list[Any], result: dict[s
             waiting = [each["token"] for each in open_callbacks(local.control, execution) if each["token"] not in links]
             if waiting:
                 links += waiting
-                given = answers[len(links) - 1]
-                if given is not None:
-                    answer(local.control, waiting[0], given)
+                reply = answers[len(links) - 1]
+                if reply is not None:
+                    answer(local.control, waiting[0], reply)
         assert local.run(execution, timeout_s=30)
         summary = executions.summary(local.control, execution)
         assert {**summary["result"], "asked": len(summary["result"]["asked"])} == result

@@ -207,8 +207,8 @@ def test_mappings_of_the_shell_are_read_lazily() -> None:
 def test_a_reference_to_an_empty_value_is_false(stored: Any, size: int) -> None:
     ref = {"kind": "result_ref", "store": "s3", "key": "1/empty", "size": size}
     scope = Scope({"x": ref, "y": {**ref, "size": 9_000}}, resolve=lambda r: stored if r is ref else [1])
-    said = "{{ [not x, x or 'none', (x and 1) == x, 'full' if x else 'empty', not y, 'full' if y else 'empty'] }}"
-    assert render(said, scope) == [True, "none", True, "empty", False, "full"]
+    template = "{{ [not x, x or 'none', (x and 1) == x, 'full' if x else 'empty', not y, 'full' if y else 'empty'] }}"
+    assert render(template, scope) == [True, "none", True, "empty", False, "full"]
     assert render("{% if x %}full{% elif y %}then{% endif %}", scope) == "then"
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from noetl_core.runtime import control_wiring, worker_wiring
 from tests.contract.aws import environment, make_bucket, make_queue, make_table
-from tests.mocked import mock_aws
+from tests.fast_moto import mock_aws
 
 HELLO = """
 apiVersion: noetl.io/v2

@@ -65,17 +65,17 @@ def test_an_upload_that_takes_too_long_leaves_the_others_of_its_batch_their_time
 def test_one_that_comes_again_and_a_large_one_have_all_the_time_there_is(
     admit: ModuleType, taken: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given: list[float] = []
+    limits: list[float] = []
     real = admit.in_time
 
     def noted(call: Any, seconds: float) -> Any:
-        given.append(seconds)
+        limits.append(seconds)
         return real(call, seconds)
 
     monkeypatch.setattr(admit, "in_time", noted)
     records = [notified("small"), notified("again", received=2), notified("large", size=2 * 10**9)]
     assert admit.handler({"Records": records}, Context()) == {"batchItemFailures": []}
-    assert given == [20, 55, 55]
+    assert limits == [20, 55, 55]
     assert admit.handler({"Records": [notified("late")]}, Context(left_ms=4_000)) == {
         "batchItemFailures": [{"itemIdentifier": "late"}]
     }

@@ -18,7 +18,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from tests.contract.aws import environment, make_bucket, make_queue, make_table
-from tests.mocked import mock_aws
+from tests.fast_moto import mock_aws
 
 ROOT = Path(__file__).parents[3]
 

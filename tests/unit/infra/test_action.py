@@ -79,7 +79,7 @@ def test_a_pull_request_gets_findings_test_results_and_a_report(tmp_path: Path) 
     for name in ("gh", "pip"):
         (fakes / name).write_text(WRITES_DOWN)
         (fakes / name).chmod(0o755)
-    values = {f"inputs.{name}": str(given["default"]) for name, given in action()["inputs"].items()}
+    values = {f"inputs.{name}": str(field["default"]) for name, field in action()["inputs"].items()}
     values |= {
         "inputs.playbooks": "playbooks",
         "inputs.base": base,
@@ -100,9 +100,11 @@ def test_a_pull_request_gets_findings_test_results_and_a_report(tmp_path: Path) 
     codes = {}
     for step in (step for step in action()["runs"]["steps"] if "run" in step):
         files["GITHUB_OUTPUT"].write_text("")
-        given = {name: rendered(text, values) for name, text in step.get("env", {}).items()}
+        step_variables = {name: rendered(text, values) for name, text in step.get("env", {}).items()}
         command = ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", rendered(step["run"], values)]
-        done = subprocess.run(command, cwd=folder, env={**environment, **given}, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, cwd=folder, env={**environment, **step_variables}, capture_output=True, text=True, check=False
+        )
         codes[step["name"]] = done.returncode
         for line in files["GITHUB_OUTPUT"].read_text().splitlines():
             name, _, value = line.partition("=")

@@ -54,8 +54,8 @@ def test_the_bucket_is_private_encrypted_and_reached_by_tls_only() -> None:
     assert all(bucket["PublicAccessBlockConfiguration"].values())
     assert len(bucket["PublicAccessBlockConfiguration"]) == 4
     assert bucket["BucketEncryption"]
-    (said,) = of_type("AWS::S3::BucketPolicy", **ON)["ConsoleBucketPolicy"]["PolicyDocument"]["Statement"]
-    assert (said["Effect"], said["Condition"]) == ("Deny", {"Bool": {"aws:SecureTransport": "false"}})
+    (statement,) = of_type("AWS::S3::BucketPolicy", **ON)["ConsoleBucketPolicy"]["PolicyDocument"]["Statement"]
+    assert (statement["Effect"], statement["Condition"]) == ("Deny", {"Bool": {"aws:SecureTransport": "false"}})
 
 
 @pytest.mark.parametrize(("sign_in", "connect"), [(POOL, f"'self' {POOL}"), ("", "'self' ")])
@@ -78,8 +78,8 @@ def test_the_gateway_sends_the_headers_of_the_local_server(sign_in: str, connect
 
 def test_the_settings_of_the_pages_hold_no_secret() -> None:
     (api,) = of_type("AWS::ApiGateway::RestApi", **ON).values()
-    said = api["Body"]["paths"][SETTINGS]["get"]["x-amazon-apigateway-integration"]["responses"]["default"]
-    assert json.loads(said["responseTemplates"]["application/json"]) == {
+    response = api["Body"]["paths"][SETTINGS]["get"]["x-amazon-apigateway-integration"]["responses"]["default"]
+    assert json.loads(response["responseTemplates"]["application/json"]) == {
         "auth": "JWT",
         "sign_in": POOL,
         "client_id": "1abc",

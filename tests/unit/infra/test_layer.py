@@ -75,7 +75,7 @@ def test_the_layer_holds_the_modules_that_functions_import_and_no_others() -> No
     assert sorted(inside - functions) == [], "the layer carries what no function imports"
 
 
-@pytest.mark.nightly  # `functions/test_starts.py` sees what a function loads
+@pytest.mark.nightly  # `functions/test_start_imports.py` sees what a function loads
 @pytest.mark.parametrize("function", ["router", "sweeper", "worker"])
 def test_only_functions_that_answer_requests_reach_the_api(function: str) -> None:
     found = {m for m in reached(ROOT / "functions" / function / "app.py") if m.startswith("noetl_core.api.")}

@@ -22,7 +22,7 @@ from packaging.requirements import Requirement
 from noetl_infra.package import CORE, LAYER, PINNED, finish
 from tests.properties import some
 from tests.servers import serving
-from tests.unit.functions.heavy import HEAVY
+from tests.unit.functions.lazy_modules import HEAVY
 from tests.unit.infra.handlers import HANDLERS, nodes
 
 SPEC = importlib.util.spec_from_file_location("layer", LAYER / "layer.py")

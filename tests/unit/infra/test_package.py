@@ -209,17 +209,17 @@ def test_compiling_a_layer_without_the_functions_python_raises_missing_packages(
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "requires no packages"),
         ("-r others.txt", "is not a requirement"),
         ("noetl-sample==9", "cannot install noetl-sample==9"),
     ],
 )
-def test_requirements_that_cannot_be_installed_are_refused(tmp_path: Path, index_here: None, text: str, said: str) -> None:
+def test_requirements_that_cannot_be_installed_are_refused(tmp_path: Path, index_here: None, text: str, message: str) -> None:
     file = tmp_path / "requirements.txt"
     file.write_text(text)
-    with pytest.raises(MissingPackages, match=said):
+    with pytest.raises(MissingPackages, match=message):
         packages([str(file)])
     with pytest.raises(MissingPackages, match="No such file"):
         packages([str(tmp_path / "missing.txt")])

@@ -73,8 +73,8 @@ def test_a_log_level_is_known_to_lambda_and_to_python(level: str) -> None:
 def test_no_log_level_keeps_metrics_from_the_alarms(level: str) -> None:
     """A metric is a line that functions print without a level. Lambda takes it for INFO, and drops what is below the level set."""
     functions = of_type("AWS::Lambda::Function", LogLevel=level).values()
-    said = {f["LoggingConfig"]["ApplicationLogLevel"] for f in functions}
-    assert {name for name in said if logging.getLevelNamesMapping()[name] > logging.INFO} == set()
+    levels = {f["LoggingConfig"]["ApplicationLogLevel"] for f in functions}
+    assert {name for name in levels if logging.getLevelNamesMapping()[name] > logging.INFO} == set()
 
 
 def test_every_parameter_reaches_something() -> None:

@@ -58,12 +58,12 @@ def test_targets_executables_and_files_of_a_workflow_exist(workflow: Path) -> No
 
 def test_the_tests_run_on_every_python_that_the_project_says_it_takes() -> None:
     matrix = yaml.safe_load((ROOT / ".github/workflows/test.yml").read_text())["jobs"]["test"]["strategy"]["matrix"]["python"]
-    said = [c.rpartition(" ")[2] for c in PROJECT["project"]["classifiers"] if re.search(r"Python :: 3\.\d+$", c)]
-    assert matrix == said
-    assert PROJECT["project"]["requires-python"] == f">={said[0]}"
+    versions = [c.rpartition(" ")[2] for c in PROJECT["project"]["classifiers"] if re.search(r"Python :: 3\.\d+$", c)]
+    assert matrix == versions
+    assert PROJECT["project"]["requires-python"] == f">={versions[0]}"
     assert (
-        PROJECT["tool"]["mypy"]["python_version"] == said[0]
-        and PROJECT["tool"]["ruff"]["target-version"] == f"py{said[0].replace('.', '')}"
+        PROJECT["tool"]["mypy"]["python_version"] == versions[0]
+        and PROJECT["tool"]["ruff"]["target-version"] == f"py{versions[0].replace('.', '')}"
     )
 
 

@@ -18,12 +18,12 @@ SIZE = 300_000
 
 
 @contextmanager
-def service(said: bytes = b"x" * SIZE) -> Iterator[str]:
+def service(content: bytes = b"x" * SIZE) -> Iterator[str]:
     """Answers every request alike, on 127.0.0.1."""
 
     class Answer(Handler):
         def do_GET(self) -> None:
-            self.say(body=said)
+            self.say(body=content)
 
     with serving(HTTPServer(("127.0.0.1", 0), Answer)) as server:
         yield url_of(server)

@@ -63,8 +63,8 @@ def test_libraries_are_built_for_the_runtime_and_the_architecture_that_parameter
     metadata = source()["Resources"][resource]["Metadata"]
     assert metadata["BuildMethod"] == "makefile"
     assert resource != "CoreLayer" or metadata["BuildArchitecture"] == {"Ref": "Architecture"}
-    said = {"LambdaRuntime": runtime, "Architecture": architecture}
-    folder = re.sub(r"\$\{(\w+)\}", lambda m: said[m[1]], metadata["WorkingDirectory"]["Fn::Sub"])
+    parameters = {"LambdaRuntime": runtime, "Architecture": architecture}
+    folder = re.sub(r"\$\{(\w+)\}", lambda m: parameters[m[1]], metadata["WorkingDirectory"]["Fn::Sub"])
     makefile = str(BUILT[resource] / "Makefile")
     command = ["make", "--dry-run", "--makefile", makefile, f"build-{resource}", "ARTIFACTS_DIR=/nowhere"]
     told = subprocess.run(command, cwd=ROOT / folder, capture_output=True, text=True, check=True).stdout
@@ -78,7 +78,7 @@ def test_only_sam_parameters_set_the_build_target_of_the_layer() -> None:
     assert not re.search(r"\?=|LAYER_", (LAYER / "Makefile").read_text())
     for environment, commands in tomllib.loads((ROOT / "samconfig.toml").read_text()).items():
         if environment != "version":
-            named = [command for command, said in commands.items() if "parameter_overrides" in said["parameters"]]
+            named = [command for command, options in commands.items() if "parameter_overrides" in options["parameters"]]
             assert named in ([], ["global"]), f"{environment}: sam build and sam deploy read the same parameters"
 
 
@@ -87,11 +87,11 @@ def test_the_architectures_and_runtimes_of_samconfig_are_the_templates() -> None
     for environment, commands in tomllib.loads((ROOT / "samconfig.toml").read_text()).items():
         if environment == "version":
             continue
-        for said in commands.get("global", {}).get("parameters", {}).get("parameter_overrides", "").split():
-            name, _, value = said.partition("=")
+        for pair in commands.get("global", {}).get("parameters", {}).get("parameter_overrides", "").split():
+            name, _, value = pair.partition("=")
             rules = declared[name]
-            assert value in map(str, rules.get("AllowedValues", [value])), f"{environment}: {said}"
-            assert re.fullmatch(rules.get("AllowedPattern", ".*"), value), f"{environment}: {said}"
+            assert value in map(str, rules.get("AllowedValues", [value])), f"{environment}: {pair}"
+            assert re.fullmatch(rules.get("AllowedPattern", ".*"), value), f"{environment}: {pair}"
 
 
 @pytest.mark.one_in(3)

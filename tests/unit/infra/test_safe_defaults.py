@@ -75,9 +75,9 @@ def test_credentials_of_a_stack_are_below_its_name_unless_a_parameter_says_anoth
 def test_production_protects_its_tables_and_keeps_room_for_webhooks() -> None:
     assert {t["DeletionProtectionEnabled"] for t in of_type("AWS::DynamoDB::Table").values()} == {False}
     assert "ReservedConcurrentExecutions" not in of_type("AWS::Lambda::Function")["HooksFunction"]
-    said = dict(pair.split("=") for pair in SAM["prod"]["global"]["parameters"]["parameter_overrides"].split())
-    assert {t["DeletionProtectionEnabled"] for t in of_type("AWS::DynamoDB::Table", **said).values()} == {True}
-    assert int(of_type("AWS::Lambda::Function", **said)["HooksFunction"]["ReservedConcurrentExecutions"]) > 0
+    overrides = dict(pair.split("=") for pair in SAM["prod"]["global"]["parameters"]["parameter_overrides"].split())
+    assert {t["DeletionProtectionEnabled"] for t in of_type("AWS::DynamoDB::Table", **overrides).values()} == {True}
+    assert int(of_type("AWS::Lambda::Function", **overrides)["HooksFunction"]["ReservedConcurrentExecutions"]) > 0
 
 
 def test_results_have_versions_that_end() -> None:
@@ -132,8 +132,8 @@ def test_every_service_that_is_trusted_acts_for_this_account(parameters: dict[st
     found = list(trusts(**parameters))
     assert len({name for name, _ in found}) >= len(of_type("AWS::IAM::Role", **parameters)) + 1, "each role, and the inbox queue"
     for name, statement in found:
-        said = [c["aws:SourceAccount"] for c in statement.get("Condition", {}).values() if "aws:SourceAccount" in c]
-        assert said == [account], name
+        accounts = [c["aws:SourceAccount"] for c in statement.get("Condition", {}).values() if "aws:SourceAccount" in c]
+        assert accounts == [account], name
     for name, permission in of_type("AWS::Lambda::Permission", **parameters).items():
         source_arn = str(permission["SourceArn"])
         assert permission.get("SourceAccount") == account or account in source_arn or source_arn.startswith("${"), name

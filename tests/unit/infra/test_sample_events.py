@@ -16,7 +16,7 @@ import pytest
 from noetl_core.adapters.aws.clients import client
 from noetl_core.runtime import control_wiring, worker_wiring
 from tests.contract.aws import environment, make_bucket, make_queue, make_table
-from tests.mocked import mock_aws
+from tests.fast_moto import mock_aws
 
 ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.filterwarnings("ignore:No application metrics to publish")

@@ -34,9 +34,9 @@ def callers(**parameters: str) -> dict[str, str]:
     }
     (api,) = of_type("AWS::ApiGateway::RestApi", **parameters).values()
     for path, methods in api["Body"]["paths"].items():
-        for method, said in methods.items():
-            if "x-amazon-apigateway-integration" in said:
-                uri = said["x-amazon-apigateway-integration"]["uri"]
+        for method, operation in methods.items():
+            if "x-amazon-apigateway-integration" in operation:
+                uri = operation["x-amazon-apigateway-integration"]["uri"]
                 found[f"{method} {path}"] = uri.rpartition("/functions/")[2].removesuffix("/invocations")
     return {caller: called for caller, called in found.items() if not caller.startswith("SweeperFunction")}
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from noetl_core.control.deployment.inbound_sources import InboundSources
-from tests.asking import routes
+from tests.api_requests import routes
 from tests.unit.infra import translated
 from tests.unit.infra.translated import listed, source
 

@@ -17,8 +17,8 @@ from tests.servers import Healthy, serving, url_of
 def test_options_of_an_earlier_up_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     deployed: list[dict[str, Any]] = []
 
-    def deploy(_endpoint: str, **given: Any) -> SimpleNamespace:
-        deployed.append(given)
+    def deploy(_endpoint: str, **options: Any) -> SimpleNamespace:
+        deployed.append(options)
         return SimpleNamespace(api_url="http://api", outputs={})
 
     monkeypatch.setattr(up, "deploy", deploy)

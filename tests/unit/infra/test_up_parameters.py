@@ -10,15 +10,15 @@ from noetl_infra.deploy import WrongParameter, check_parameters, write_numbers
 
 
 @pytest.mark.parametrize(
-    "given",
+    "parameters",
     [{}, {"ToolBuckets": "reports,raw-*"}, {"WorkerTimeout": "60", "ApiAuth": "JWT"}, {"ToolBuckets": "", "WorkerReserved": "0"}],
 )
-def test_parameters_that_the_template_accepts_pass(given: dict[str, str]) -> None:
-    check_parameters(given)
+def test_parameters_that_the_template_accepts_pass(parameters: dict[str, str]) -> None:
+    check_parameters(parameters)
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("parameters", "told"),
     [
         ({"ToolBucket": "reports"}, "the stack has no parameter ToolBucket (did you mean ToolBuckets?)"),
         ({"ToolBuckets": "Reports"}, "ToolBuckets does not take 'Reports': Buckets that tools may"),
@@ -28,9 +28,9 @@ def test_parameters_that_the_template_accepts_pass(given: dict[str, str]) -> Non
     ],
     ids=["unknown", "pattern", "choice", "range", "no number"],
 )
-def test_unknown_parameters_and_invalid_values_are_refused_with_the_reason(given: dict[str, str], told: str) -> None:
+def test_unknown_parameters_and_invalid_values_are_refused_with_the_reason(parameters: dict[str, str], told: str) -> None:
     with pytest.raises(WrongParameter) as refused:
-        check_parameters(given)
+        check_parameters(parameters)
     assert str(refused.value).startswith(told)
 
 

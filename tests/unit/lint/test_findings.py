@@ -14,12 +14,12 @@ from noetl_core.dsl.lint import lint
 from noetl_core.dsl.model import Playbook
 from noetl_core.dsl.parse import check, read
 from noetl_core.dsl.reading.diagnostics import CODES, to_json, to_sarif
+from tests.call_counts import calls_of
 from tests.commands import in_process
 from tests.properties import examples
-from tests.unit.control.asker import Asker
-from tests.unit.dsl.broken import flow
+from tests.unit.control.local_api import Asker
+from tests.unit.dsl.broken_playbooks import flow
 from tests.unit.dsl.models import playbooks
-from tests.work import calls_of
 
 ROOT = Path(__file__).parents[3]
 FOUND = (*ROOT.glob("examples/**/*.yaml"), *ROOT.glob("tests/unit/spec_examples/playbooks/*.yaml"))
@@ -110,8 +110,8 @@ def linted(text: str) -> tuple[int, list[str]]:
 @pytest.mark.nightly
 def test_the_analysis_of_a_thousand_steps_costs_little_more_than_reading_them() -> None:
     text = large(1000)
-    work, said = linted(text)
-    assert said == []
+    work, findings = linted(text)
+    assert findings == []
     assert work < 1.5 * calls_of(lambda: read(text, "large.yaml"))
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noetl_core.dsl.lint.graph import Dominators, components, is_cycle, reachable, reversed_graph
-from tests.work import calls_of
+from tests.call_counts import calls_of
 
 
 @st.composite

@@ -35,9 +35,9 @@ def found(collection: str) -> list[str]:
     ],
 )
 def test_a_loop_over_a_range_above_the_limit_is_reported(collection: str) -> None:
-    (said,) = found(f'"{{{{ {collection} }}}}"')
-    assert said.startswith("7:") and "a loop takes at most 1,000,000" in said
-    assert ("(by the default of workload." in said) == ("workload" in collection)
+    (finding,) = found(f'"{{{{ {collection} }}}}"')
+    assert finding.startswith("7:") and "a loop takes at most 1,000,000" in finding
+    assert ("(by the default of workload." in finding) == ("workload" in collection)
 
 
 @pytest.mark.parametrize(
@@ -62,8 +62,8 @@ def test_a_loop_over_a_list_above_the_limit_is_reported(monkeypatch: pytest.Monk
     assert LOOP_ITEMS == 1_000_000
     monkeypatch.setattr("noetl_core.dsl.lint.long_loops.LOOP_ITEMS", 3)
     assert found("[1, 2, 3]") == []
-    (said,) = found("[1, 2, 3, 4]")
-    assert "has 4 items" in said
+    (finding,) = found("[1, 2, 3, 4]")
+    assert "has 4 items" in finding
 
 
 def test_the_limit_is_checked_in_nested_loops() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from noetl_core.dsl.parse import check
-from tests.unit.dsl.broken import HEAD, flow
+from tests.unit.dsl.broken_playbooks import HEAD, flow
 
 
 def found(text: str) -> list[tuple[str, int, int]]:

@@ -35,8 +35,8 @@ def body(**values: Any) -> Outcome:
     return Outcome.ok({"status": 200, "headers": {}, "data": values}, http={"status": 200})
 
 
-def work(*entries: str, http: Script = (), **given: Any) -> Ended:
-    return run(step(*entries, **given), {"http": http, "python": http, "postgres": [ok(), ok(), ok()]})
+def work(*entries: str, http: Script = (), **options: Any) -> Ended:
+    return run(step(*entries, **options), {"http": http, "python": http, "postgres": [ok(), ok(), ok()]})
 
 
 def test_an_error_that_an_entry_answers_does_not_fail_the_step() -> None:

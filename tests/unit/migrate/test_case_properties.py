@@ -158,23 +158,23 @@ class Legacy:
             if "retry" in entry["then"] or not CONDITIONS[entry["when"][3:-3]](env):
                 continue
             self.handled = True
-            for action, said in entry["then"].items():
+            for action, options in entry["then"].items():
                 if action == "skip" and name == "step.exit":
                     break  # the step is over: only what this entry does ends
-                self.act(action, said)
+                self.act(action, options)
 
-    def act(self, action: str, said: Any) -> None:
+    def act(self, action: str, options: Any) -> None:
         env = {"ctx": self.ctx}
         if action == "set":
-            self.ctx["x"] = VALUES[said["ctx"]["x"]](env)
+            self.ctx["x"] = VALUES[options["ctx"]["x"]](env)
         elif action == "collect":
-            self.ctx["seen"] = [*self.ctx["seen"], 1 if said["from"] == "workload.n" else self.ctx.get("x", 0)]
+            self.ctx["seen"] = [*self.ctx["seen"], 1 if options["from"] == "workload.n" else self.ctx.get("x", 0)]
         elif action == "call":
-            self.again = {"p": VALUES[said["params"]["p"]](env)}
+            self.again = {"p": VALUES[options["params"]["p"]](env)}
         elif action == "next":
-            self.targets.add(said[0]["step"])
+            self.targets.add(options[0]["step"])
         elif action == "result":
-            self.result = 1 if said["from"] == "workload.n" else self.ctx.get("x", 0)
+            self.result = 1 if options["from"] == "workload.n" else self.ctx.get("x", 0)
         elif action == "skip":
             raise Skipped
         elif action == "fail":
@@ -182,11 +182,11 @@ class Legacy:
 
 
 def answered(answers: Sequence[Any]) -> Callable[[ToolCall], Outcome]:
-    given_answers = iter(answers)
+    replies = iter(answers)
 
     def answer(_: ToolCall) -> Outcome:
-        said = next(given_answers)
-        return http_error(said) if isinstance(said, int) else Outcome.ok({"status": 200, "data": {"more": said == "more"}})
+        reply = next(replies)
+        return http_error(reply) if isinstance(reply, int) else Outcome.ok({"status": 200, "data": {"more": reply == "more"}})
 
     return answer
 

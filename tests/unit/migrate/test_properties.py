@@ -299,16 +299,16 @@ class Legacy:
 
     def run(self, outcomes: Sequence[int]) -> list[tuple[str, int, str]]:
         trace, position, attempt = [], 0, 1
-        for given_outcome in outcomes:
+        for number in outcomes:
             if position >= len(self.tasks):
                 break
             ((label, tool),) = self.tasks[position].items()
-            failed = given_outcome >= 100
+            failed = number >= 100
             env = {
                 **self.scopes,
                 "status": "error" if failed else "success",
-                "result": given_outcome,
-                "http": given_outcome if failed else 200,
+                "result": number,
+                "http": number if failed else 200,
                 "attempt": attempt,
             }
             rule = self._rule(tool.get("eval", []), env) or {"do": "fail" if failed else "continue"}
@@ -344,14 +344,14 @@ def engine_trace(text: str, outcomes: Sequence[int]) -> tuple[list[tuple[str, in
     tasks = parse_playbook(text).steps[0].tasks
     pipe = Pipeline("r")
     trace: list[tuple[str, int, str]] = []
-    for given_outcome in outcomes:
+    for number in outcomes:
         if pipe.status != "running":
             break
         task = tasks[pipe.pc]
         outcome = (
-            Outcome.failed("server_error", "no", http={"status": given_outcome})
-            if given_outcome >= 100
-            else Outcome.ok(given_outcome, http={"status": 200})
+            Outcome.failed("server_error", "no", http={"status": number})
+            if number >= 100
+            else Outcome.ok(number, http={"status": 200})
         )
         scope = Scope({"iter": pipe.iter, "ctx": pipe.ctx, "workload": {}}, pipe.locals(task))
         attempt = pipe.attempt

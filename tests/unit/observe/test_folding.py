@@ -10,7 +10,7 @@ from noetl_core.observe.drawing.folding import BRANCHES, KEPT, LARGE, folded
 from noetl_core.observe.drawing.graph import Edge, Graph, Node
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import Service
-from tests.asking import ask
+from tests.api_requests import ask
 from tests.unit.control.workflows import source
 
 

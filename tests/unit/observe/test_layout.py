@@ -14,7 +14,7 @@ from noetl_core.observe.drawing.layout import MAX_PASSED, Layout, Places, placed
 from noetl_core.observe.drawing.layouts import MAX_ARCS, Layouts
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import Service
-from tests.asking import ask
+from tests.api_requests import ask
 from tests.unit.control.workflows import FAN, source
 
 WHEN = "{{ event.result > 5 }}"

@@ -50,9 +50,9 @@ def test_why_names_the_limit_that_an_execution_waits_for() -> None:
     Server(world, seconds=1_000)
     ids = start(world, ONE, 3)
     for step in (None, "start"):
-        (said,) = facts(world, ids[2], step)
-        assert said.startswith("the execution waits for limit orders-all 1/1 since 20"), said
-        assert said.endswith(f", 2nd in line; held by {ids[0]}"), said
+        (fact,) = facts(world, ids[2], step)
+        assert fact.startswith("the execution waits for limit orders-all 1/1 since 20"), fact
+        assert fact.endswith(f", 2nd in line; held by {ids[0]}"), fact
     assert facts(world, ids[0]) == []
 
 
@@ -62,9 +62,9 @@ def test_why_names_the_limit_that_a_step_and_its_successors_wait_for() -> None:
     ids = start(world, CHARGE, 2)
     until_it_waits(world, ids[1])
     for step in (None, "charge", "done"):
-        (said,) = facts(world, ids[1], step)
-        assert said.startswith("charge waits for limit account 1/1 since 20"), said
-        assert said.endswith(f", 1st in line; held by {ids[0]}"), said
+        (fact,) = facts(world, ids[1], step)
+        assert fact.startswith("charge waits for limit account 1/1 since 20"), fact
+        assert fact.endswith(f", 1st in line; held by {ids[0]}"), fact
     assert facts(world, ids[0], "charge") == []
 
 
@@ -73,9 +73,9 @@ def test_why_says_how_long_a_step_waited_for_its_place() -> None:
     Server(world, seconds=30)
     ids = start(world, CHARGE, 2)
     all_end(world, ids)
-    (said,) = facts(world, ids[1], "charge")
-    assert said.startswith("charge waited 30."), said
-    assert said.endswith(" s for a place in limit account"), said
+    (fact,) = facts(world, ids[1], "charge")
+    assert fact.startswith("charge waited 30."), fact
+    assert fact.endswith(" s for a place in limit account"), fact
     assert facts(world, ids[0], "charge") == [], "it has not waited"
 
 
@@ -84,8 +84,8 @@ def test_why_says_why_a_step_was_skipped() -> None:
     Server(world, seconds=30)
     ids = start(world, CHARGE.replace("max: 1", "max: 1, on_limit: skip"), 2)
     all_end(world, ids)
-    said = [fact["text"] for fact in why(world.controls[0], ids[1], "charge")["facts"]]
-    assert said[0] == "charge was skipped: limit account is full: 1 of 1 are taken, and on_limit is skip"
+    texts = [fact["text"] for fact in why(world.controls[0], ids[1], "charge")["facts"]]
+    assert texts[0] == "charge was skipped: limit account is full: 1 of 1 are taken, and on_limit is skip"
 
 
 def test_the_timeline_shows_time_waited_for_a_limit_apart() -> None:

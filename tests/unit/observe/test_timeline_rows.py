@@ -9,8 +9,8 @@ import pytest
 from noetl_core.control.admit import StartRequest
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import Service
-from tests.asking import ask
-from tests.unit.control.decoded import observe_decoding
+from tests.api_requests import ask
+from tests.unit.control.decode_counts import observe_decoding
 from tests.unit.control.long_playbooks import loop
 from tests.unit.control.workflows import source
 
@@ -36,8 +36,8 @@ def get() -> Any:
 
     def asked(status: int = 200, **query: str) -> Any:
         words = {"begin": "from", "end": "to"}
-        given = {words.get(name, name): value for name, value in query.items()}
-        answer = ask(service, "GET", f"/api/executions/{execution_id}/timeline", given)
+        parameters = {words.get(name, name): value for name, value in query.items()}
+        answer = ask(service, "GET", f"/api/executions/{execution_id}/timeline", parameters)
         assert answer.status == status, answer.sent
         return answer.body
 

@@ -117,7 +117,7 @@ def told(value: Any, block: int) -> tuple[bytes, Container | None]:
     return body, container
 
 
-def given_by(template: str, scope: Scope) -> Any:
+def outcome_of(template: str, scope: Scope) -> Any:
     try:
         return repr(render(template, scope))
     except TemplateError as error:
@@ -144,9 +144,9 @@ def test_a_template_reads_the_same_by_path_as_from_the_whole_value(
     whole = Scope({"x": REF}, resolve=lambda ref: json.loads(body))
     read = f"x{path}" + (f"[{part}]" if part is not None else "")
     template = "{{ " + end.format(read, read) + " }}"
-    assert given_by(template, by_parts) == given_by(template, whole)
+    assert outcome_of(template, by_parts) == outcome_of(template, whole)
     loop = f"{{% for one in {read} %}}{{{{ loop.index }}}}{{{{ one }}}};{{% endfor %}}"
-    assert given_by(loop, by_parts) == given_by(loop, whole)
+    assert outcome_of(loop, by_parts) == outcome_of(loop, whole)
 
 
 @pytest.mark.nightly
@@ -235,7 +235,7 @@ def test_json_in_any_format_reads_the_same_by_path_as_whole(
     by_parts = Scope({"x": REF}, resolve=lambda ref: json.loads(body), open=lambda ref: OutlinedPart(container, source))
     whole = Scope({"x": REF}, resolve=lambda ref: json.loads(body))
     template = "{{ " + end.format(f"x{path}", f"x{path}") + " }}"
-    assert given_by(template, by_parts) == given_by(template, whole)
+    assert outcome_of(template, by_parts) == outcome_of(template, whole)
 
 
 @pytest.mark.parametrize(

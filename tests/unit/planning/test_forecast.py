@@ -20,8 +20,8 @@ from noetl_core.service.api_service import Service
 from noetl_core.service.operations.base import cursor_key
 from noetl_core.testing import run
 from noetl_core.views.explain.past_runs import past_run
+from tests.api_server import served
 from tests.commands import in_process
-from tests.served import served
 
 TEXT = """apiVersion: noetl.io/v2
 kind: Playbook

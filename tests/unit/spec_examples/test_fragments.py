@@ -29,7 +29,7 @@ def test_admission_lets_a_token_pass_or_not(allowed: bool, steps: list[str]) -> 
 
 
 @pytest.mark.parametrize(
-    ("said", "tasks", "result"),
+    ("directive", "tasks", "result"),
     [
         ("on", ["probe:continue", "next_task:continue", "some_label:continue"], "nothing"),
         ("jump", ["probe:jump", "some_label:continue"], "jump"),
@@ -37,11 +37,11 @@ def test_admission_lets_a_token_pass_or_not(allowed: bool, steps: list[str]) -> 
         ("fail", ["probe:fail"], None),
     ],
 )
-def test_each_directive_of_the_policy_shape(said: str, tasks: list[str], result: Any) -> None:
-    played = play("task_policy", lambda call: Outcome.ok(said))
+def test_each_directive_of_the_policy_shape(directive: str, tasks: list[str], result: Any) -> None:
+    played = play("task_policy", lambda call: Outcome.ok(directive))
     assert (played.tasks(), played.result) == (tasks, result)
-    assert played.state.status == ("failed" if said == "fail" else "completed")
-    assert played.state.ctx == ({"jumped": True} if said == "jump" else {})
+    assert played.state.status == ("failed" if directive == "fail" else "completed")
+    assert played.state.ctx == ({"jumped": True} if directive == "jump" else {})
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from noetl_core.dsl.parse import check
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.views.executions import executions
 from tests.contract.aws import environment
-from tests.mocked import mock_aws
+from tests.fast_moto import mock_aws
 
 HEAD = """apiVersion: noetl.io/v2
 kind: Playbook

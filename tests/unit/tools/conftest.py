@@ -62,7 +62,7 @@ def run(registry: ToolRegistry, store: LazyTempResultStore) -> Run:
     """`run(kind, inputs, spec=..., **fields of ToolCall)` -> outcome."""
 
     def run(kind: str, inputs: Mapping[str, Any], **fields: Any) -> Outcome:
-        given = {
+        options = {
             "execution_id": "1",
             "step": "s",
             "task": "t",
@@ -71,9 +71,9 @@ def run(registry: ToolRegistry, store: LazyTempResultStore) -> Run:
             "results": store,
             **fields,
         }
-        resolve = Resolver(SqliteEventStore(Database(MEMORY)), given["results"], given["execution_id"])
-        given.setdefault("references", TaskReferences(given["task"], resolve, 64 * 1024 * 1024))
-        return invoke(registry.get(kind), ToolCall(kind, inputs, **given))
+        resolve = Resolver(SqliteEventStore(Database(MEMORY)), options["results"], options["execution_id"])
+        options.setdefault("references", TaskReferences(options["task"], resolve, 64 * 1024 * 1024))
+        return invoke(registry.get(kind), ToolCall(kind, inputs, **options))
 
     return run
 

@@ -41,12 +41,12 @@ def python(tool: PythonTool, lines: list[str]) -> Python:
         inputs: dict[str, Any] | None = None,
         **args: object,
     ) -> Outcome:
-        given = {"code": code, "args": args, **(inputs or {})}
+        all_inputs = {"code": code, "args": args, **(inputs or {})}
         return invoke(
             tool,
             ToolCall(
                 "python",
-                given,
+                all_inputs,
                 spec or {},
                 execution,
                 "s",

@@ -90,10 +90,10 @@ def test_the_stored_format_follows_the_format_field_the_key_or_the_data(task: di
 
 
 def test_bytes_come_back_as_base64() -> None:
-    said = b64encode(b"\0\xff").decode()
+    encoded = b64encode(b"\0\xff").decode()
     local = LocalWiring()
-    Ran(put(data=said, format="base64"), local=local)
-    assert Ran(get(format="base64"), local=local).result["data"] == said
+    Ran(put(data=encoded, format="base64"), local=local)
+    assert Ran(get(format="base64"), local=local).result["data"] == encoded
     local.close()
 
 

@@ -254,11 +254,11 @@ def test_without_a_region_it_says_how_to_name_one(monkeypatch: pytest.MonkeyPatc
     assert kind(stopped) == "schema"
 
 
-@pytest.mark.parametrize("said", ["TaskDefinition not found.", "Unable to find task definition: train"])
+@pytest.mark.parametrize("message", ["TaskDefinition not found.", "Unable to find task definition: train"])
 def test_both_error_texts_for_a_missing_task_definition_mean_not_found(
-    ecs: Any, monkeypatch: pytest.MonkeyPatch, said: str
+    ecs: Any, monkeypatch: pytest.MonkeyPatch, message: str
 ) -> None:
-    answers(ecs, monkeypatch, "run_task", refusal("ClientException", 400, said))
+    answers(ecs, monkeypatch, "run_task", refusal("ClientException", 400, message))
     assert kind(begun()[1]) == "not_found"
 
 
@@ -275,9 +275,9 @@ def answers(ecs: Any, monkeypatch: pytest.MonkeyPatch, operation: str, error: Ex
     monkeypatch.setattr(ecs, operation, fail)
 
 
-def refusal(code: str, status: int, said: str = "no") -> Exception:
+def refusal(code: str, status: int, message: str = "no") -> Exception:
 
-    answer: Any = {"Error": {"Code": code, "Message": said}, "ResponseMetadata": {"HTTPStatusCode": status}}
+    answer: Any = {"Error": {"Code": code, "Message": message}, "ResponseMetadata": {"HTTPStatusCode": status}}
     return ClientError(answer, "RunTask")
 
 

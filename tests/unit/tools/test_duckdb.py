@@ -82,12 +82,12 @@ def test_wrong_inputs_are_refused(run: Run, inputs: dict[str, Any]) -> None:
 
 
 @pytest.mark.one_in(5)
-@pytest.mark.parametrize("given", [[], [[]], [[], []], "stored", "several"])
-def test_a_source_without_rows_is_a_table_without_rows(run: Run, given: Any) -> None:
-    if isinstance(given, str):
+@pytest.mark.parametrize("source", [[], [[]], [[], []], "stored", "several"])
+def test_a_source_without_rows_is_a_table_without_rows(run: Run, source: Any) -> None:
+    if isinstance(source, str):
         refs = [run("store", {"data": [], "format": form}, task_run_id=form).result for form in ("json", "jsonl")]
-        given = refs[0] if given == "stored" else refs[:1] * 2
-    sources = {"t": given, "other": [{"id": 1}]}
+        source = refs[0] if source == "stored" else refs[:1] * 2
+    sources = {"t": source, "other": [{"id": 1}]}
     named = (
         "SELECT id, sum(n) AS n FROM (FROM t UNION ALL BY NAME SELECT NULL::BIGINT AS id, NULL::INT AS n WHERE false) GROUP BY id"
     )

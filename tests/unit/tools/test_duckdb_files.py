@@ -22,7 +22,7 @@ from noetl_core.tools.network.addresses import AddressPolicy
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.tools.rows.scratch import spilling
 from noetl_core.tools.store import encode
-from tests.resolving import resolve
+from tests.fake_dns import resolve
 from tests.servers import Handler, serving
 from tests.unit.tools.aws_playbooks import mocked
 
@@ -209,11 +209,11 @@ def bucket() -> Iterator[str]:
     ids=str,
 )
 def test_objects_that_fit_a_pattern_are_one_table(run: Run, bucket: str, form: str, auth: Any) -> None:
-    given = {"auth": auth} if auth else {}
+    credential = {"auth": auth} if auth else {}
     secrets = {"mine": {"type": "s3", "data": MINE}}.__getitem__
     sources = {"t": f"s3://{bucket}/**/*.{form}", "one": [f"s3://{bucket}/in/{form}/3.{form}"]}
     command = "SELECT count(*) AS n, sum(t.id)::BIGINT AS s, any_value(one.name) AS o FROM t, one"
-    outcome = run("duckdb", {"sources": sources, "command": command, **given}, secrets=secrets)
+    outcome = run("duckdb", {"sources": sources, "command": command, **credential}, secrets=secrets)
     assert outcome.error is None, outcome.error
     assert outcome.result["rows"] == [{"n": 4, "s": sum(range(4)), "o": "n3"}]
 

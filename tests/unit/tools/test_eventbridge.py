@@ -32,8 +32,8 @@ def asked() -> Iterator[list[list[dict[str, Any]]]]:
 
 
 def put(timeout_s: float | None = None, **inputs: Any) -> Outcome:
-    given = {"bus": "shop", "source": "shop.orders", "detail_type": "OrderPlaced", **inputs}
-    return invoke(eventbridge.EventBridgeTool(), ToolCall("eventbridge", given, timeout_s=timeout_s))
+    all_inputs = {"bus": "shop", "source": "shop.orders", "detail_type": "OrderPlaced", **inputs}
+    return invoke(eventbridge.EventBridgeTool(), ToolCall("eventbridge", all_inputs, timeout_s=timeout_s))
 
 
 @pytest.mark.parametrize("bus", ["shop", ARN])

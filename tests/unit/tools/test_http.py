@@ -114,7 +114,7 @@ def test_a_value_too_long_for_a_url_is_an_error_with_advice(http: Http, server: 
 
 
 @pytest.mark.parametrize(
-    ("said", "seconds"),
+    ("header", "seconds"),
     [
         ("120", 120.0),
         ("Wed, 21 Oct 2026 07:28:00 GMT", 90.0),
@@ -126,8 +126,8 @@ def test_a_value_too_long_for_a_url_is_an_error_with_advice(http: Http, server: 
         ("", None),
     ],
 )
-def test_retry_after_is_in_seconds(said: str, seconds: float | None) -> None:
-    found = statuses.waits_of({"retry-after": said, "date": "Wed, 21 Oct 2026 07:26:30 GMT"})
+def test_retry_after_is_in_seconds(header: str, seconds: float | None) -> None:
+    found = statuses.waits_of({"retry-after": header, "date": "Wed, 21 Oct 2026 07:26:30 GMT"})
     assert found == ({} if seconds is None else {"retry_after": seconds})
 
 

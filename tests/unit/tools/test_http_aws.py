@@ -49,10 +49,10 @@ def call(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Call]:
 def check(server: Server, number: int, secret: str, service: str, region: str, token: str | None = None) -> None:
     """Sign what arrived again, and compare."""
     method, path, headers, body = server.requests[number]
-    said = headers["authorization"]
-    assert f"/{region}/{service}/aws4_request" in said
-    access = said.split("Credential=")[1].split("/")[0]
-    names = said.split("SignedHeaders=")[1].split(",")[0].split(";")
+    authorization = headers["authorization"]
+    assert f"/{region}/{service}/aws4_request" in authorization
+    access = authorization.split("Credential=")[1].split("/")[0]
+    names = authorization.split("SignedHeaders=")[1].split(",")[0].split(";")
     kept = {name: headers[name] for name in names if name not in ("x-amz-date", "x-amz-security-token")}
     request = AWSRequest(method=method, url=server.base + path, headers=kept, data=body)
     signer = SigV4Auth(Credentials(access, secret, token), service, region)
@@ -62,7 +62,7 @@ def check(server: Server, number: int, secret: str, service: str, region: str, t
         request.headers["X-Amz-Security-Token"] = token
     canonical = signer.canonical_request(request)
     assert hashlib.sha256(body).hexdigest() in canonical
-    assert said.endswith("Signature=" + signer.signature(signer.string_to_sign(request, canonical), request))
+    assert authorization.endswith("Signature=" + signer.signature(signer.string_to_sign(request, canonical), request))
 
 
 def test_a_request_is_signed_with_the_keys_of_a_credential(call: Call, server: Server) -> None:
@@ -79,7 +79,7 @@ def test_locally_the_profile_of_the_caller_signs(call: Call, server: Server) -> 
 
 
 @pytest.mark.parametrize(
-    ("path", "auth", "said"),
+    ("path", "auth", "message"),
     [
         ("/_aws/execute-api/other1/dev", {}, "parameter ToolApis does not name API `other1` (it names: abc*)"),
         ("/_aws/execute-api/abcown/dev", {}, "the engine's own"),
@@ -88,13 +88,13 @@ def test_locally_the_profile_of_the_caller_signs(call: Call, server: Server) -> 
     ],
 )
 def test_on_a_stack_the_role_signs_for_the_apis_that_a_parameter_names(
-    call: Call, server: Server, monkeypatch: pytest.MonkeyPatch, path: str, auth: Any, said: str
+    call: Call, server: Server, monkeypatch: pytest.MonkeyPatch, path: str, auth: Any, message: str
 ) -> None:
     monkeypatch.setenv(rights.OWN, json.dumps({"apis": ["abcown"]}))
     monkeypatch.setenv(rights.APIS.variable, "abc*")
     assert call("/_aws/execute-api/abc123/dev", {}).status == "ok"
     outcome = call(path, auth)
-    assert kind(outcome) == "auth" and outcome.error is not None and said in outcome.error.message
+    assert kind(outcome) == "auth" and outcome.error is not None and message in outcome.error.message
     assert len(server.requests) == 1
 
 
@@ -115,7 +115,7 @@ def test_a_redirect_within_the_origin_is_signed_anew_and_to_another_not_at_all(c
 
 
 @pytest.mark.parametrize(
-    ("auth", "inputs", "said"),
+    ("auth", "inputs", "message"),
     [
         ({}, {}, "needs `service`"),
         ({"access_key_id": "A", "service": "es"}, {}, "both `access_key_id` and `secret_access_key`"),
@@ -124,8 +124,8 @@ def test_a_redirect_within_the_origin_is_signed_anew_and_to_another_not_at_all(c
     ],
 )
 def test_a_request_that_cannot_be_signed_fails_with_the_reason(
-    call: Call, server: Server, auth: Any, inputs: Any, said: str
+    call: Call, server: Server, auth: Any, inputs: Any, message: str
 ) -> None:
     outcome = call("/echo", auth, **inputs)
-    assert kind(outcome) == "schema" and outcome.error is not None and said in outcome.error.message
+    assert kind(outcome) == "schema" and outcome.error is not None and message in outcome.error.message
     assert not server.requests

@@ -13,8 +13,8 @@ from noetl_core.tools.calls.event_loop import EventLoop, LoopTask
 from noetl_core.tools.http.client import texts_of
 from noetl_core.tools.http.tool import HttpTool
 from noetl_core.tools.invoke import invoke_evented
-from tests.resolving import resolve
-from tests.work import calls_of
+from tests.call_counts import calls_of
+from tests.fake_dns import resolve
 
 from .conftest import kind
 from .connections import Handler, Limited, Server, base, calls, kinds, limited, outcome_of, server, sockets, tool
@@ -176,20 +176,20 @@ def test_an_extra_response_does_not_answer_the_next_call(server: Server, tool: H
 
 def test_a_response_on_an_idle_connection_does_not_answer_the_next_call(server: Server, tool: HttpTool) -> None:
     answer = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\n%b"
-    said = threading.Event()
+    answered = threading.Event()
 
     class Talks(Handler):
         def do_GET(self) -> None:
             self.wfile.write(answer % b"asked")
             time.sleep(0.05)
             self.wfile.write(answer % b"extra")
-            said.set()
+            answered.set()
 
     server.RequestHandlerClass = Talks
     for n in range(3):
-        said.clear()
+        answered.clear()
         assert calls(tool, base(server))[0].result["data"] == "asked"
-        said.wait(10)
+        answered.wait(10)
         assert server.connections == n + 1
 
 

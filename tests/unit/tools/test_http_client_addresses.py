@@ -11,7 +11,7 @@ from noetl_core.tools.calls.event_loop import EventLoop
 from noetl_core.tools.http.tool import HttpTool
 from noetl_core.tools.invoke import invoke_evented
 from noetl_core.tools.network.lookups import Resolver
-from tests.resolving import resolve
+from tests.fake_dns import resolve
 
 from .conftest import kind
 from .connections import Handler, Server, base, calls, kinds, outcome_of, server, tool

@@ -144,9 +144,9 @@ def parts_of(request: tuple[str, str, dict[str, str], bytes]) -> list[tuple[Any,
     message = email.message_from_bytes(head + request[3], policy=email.policy.HTTP)
     found = []
     for part in message.iter_parts():
-        said = part["content-disposition"].params
+        disposition = part["content-disposition"].params
         kind_ = part["content-type"].content_type if part["content-type"] else None
-        found.append((said["name"], said.get("filename"), kind_, part.get_payload(decode=True)))
+        found.append((disposition["name"], disposition.get("filename"), kind_, part.get_payload(decode=True)))
     return found
 
 

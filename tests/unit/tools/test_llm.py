@@ -43,10 +43,10 @@ def tool() -> Iterator[LlmTool]:
 
 def ask(tool: LlmTool, server: LlmServer, spec: dict[str, Any] | None = None, attempt: int = 1, **inputs: Any) -> Outcome:
     stored = {"llm": {"type": "bearer", "token": "sk-v3ry-secret", "base_url": server.url, "model": "stored-1", "price": PRICE}}
-    given = {"url": server.url, "model": "test-1", **inputs}
+    all_inputs = {"url": server.url, "model": "test-1", **inputs}
     call = ToolCall(
         "llm",
-        {name: value for name, value in given.items() if value is not None},
+        {name: value for name, value in all_inputs.items() if value is not None},
         spec or {},
         task_run_id="run-1",
         attempt=attempt,
@@ -119,9 +119,9 @@ def test_an_answer_that_does_not_fit_is_repaired_once(tool: LlmTool, server: Llm
     assert server.headers[2]["idempotency-key"] not in keys
 
 
-@pytest.mark.parametrize(("said", "kind"), [('{"town": 1}', "schema"), ("no JSON", "parse"), ('{"city": NaN}', "parse")])
-def test_an_answer_that_never_fits_fails_and_reports_its_cost(tool: LlmTool, server: LlmServer, said: str, kind: str) -> None:
-    server.answer = lambda body: said
+@pytest.mark.parametrize(("reply", "kind"), [('{"town": 1}', "schema"), ("no JSON", "parse"), ('{"city": NaN}', "parse")])
+def test_an_answer_that_never_fits_fails_and_reports_its_cost(tool: LlmTool, server: LlmServer, reply: str, kind: str) -> None:
+    server.answer = lambda body: reply
     failed = ask(tool, server, prompt="?", auth="llm", schema=SCHEMA)
     assert failed.error is not None and len(server.asked) == 2
     assert (failed.error.kind, failed.error.retryable) == (kind, True)
@@ -189,7 +189,7 @@ def test_a_service_that_does_not_respond_times_out(tool: LlmTool, server: LlmSer
 
 
 @pytest.mark.parametrize(
-    ("inputs", "said"),
+    ("inputs", "message"),
     [
         ({"prompt": 1}, "`prompt` must be text"),
         ({"messages": []}, "`messages` must be a list"),
@@ -202,11 +202,11 @@ def test_a_service_that_does_not_respond_times_out(tool: LlmTool, server: LlmSer
     ],
 )
 def test_invalid_inputs_are_refused_before_any_request(
-    tool: LlmTool, server: LlmServer, inputs: dict[str, Any], said: str
+    tool: LlmTool, server: LlmServer, inputs: dict[str, Any], message: str
 ) -> None:
     error = ask(tool, server, **inputs).error
     assert error is not None and server.asked == []
-    assert (error.kind, said in error.message) == ("schema", True), error.message
+    assert (error.kind, message in error.message) == ("schema", True), error.message
 
 
 def test_invalid_prices_and_formats_are_refused(tool: LlmTool, server: LlmServer) -> None:

@@ -48,10 +48,10 @@ def ask(
     **inputs: Any,
 ) -> Outcome:
     stored = {"mcp": {"type": "bearer", "token": "tk-v3ry-secret", "base_url": url}}
-    given = {"url": url, **inputs}
+    all_inputs = {"url": url, **inputs}
     call = ToolCall(
         "mcp",
-        {name: value for name, value in given.items() if value is not None},
+        {name: value for name, value in all_inputs.items() if value is not None},
         spec or {},
         task_run_id="run-1",
         timeout_s=timeout_s,
@@ -148,7 +148,7 @@ def test_messages_of_a_stream_before_its_answer_are_logged(tool: McpTool, server
 
 
 def test_all_pages_of_tools_are_listed(tool: McpTool, server: McpServer) -> None:
-    server.tools = {f"tool{n}": lambda given: text("x") for n in range(5)}
+    server.tools = {f"tool{n}": lambda arguments: text("x") for n in range(5)}
     server.page = 2
     done = ask(tool, server.url, action="list")
     assert (done.result["count"], [t["name"] for t in done.result["tools"]]) == (5, [f"tool{n}" for n in range(5)])
@@ -165,13 +165,13 @@ JSON = {"Content_Type": "application/json"}
 
 def test_parts_come_as_they_are(tool: McpTool, server: McpServer) -> None:
     image = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
-    server.tools["echo"] = lambda given: {"content": [*text("one", "two")["content"], image]}
+    server.tools["echo"] = lambda arguments: {"content": [*text("one", "two")["content"], image]}
     done = ask(tool, server.url, tool="echo").result
     assert (done["text"], done["structured"], done["content"][2]) == ("one\ntwo", None, image)
 
 
 def test_a_tool_that_fails_is_an_error_with_its_words(tool: McpTool, server: McpServer) -> None:
-    server.tools["echo"] = lambda given: text("no such city", isError=True)
+    server.tools["echo"] = lambda arguments: text("no such city", isError=True)
     outcome = ask(tool, server.url, tool="echo")
     assert failed(outcome) == ("client_error", False, "mcp: the tool echo failed: no such city")
     assert outcome.error is not None and outcome.error.code == "tool_error" and outcome.error.details["text"] == "no such city"
@@ -180,7 +180,7 @@ def test_a_tool_that_fails_is_an_error_with_its_words(tool: McpTool, server: Mcp
 def test_an_unknown_tool_is_reported_with_the_nearest_name(tool: McpTool, server: McpServer) -> None:
     want = "mcp: the server has no tool 'ehco': did you mean \"echo\"? it has echo"
     assert failed(ask(tool, server.url, tool="ehco")) == ("not_found", False, want)
-    server.tools["say"] = lambda given: text("Unknown tool: x", isError=True)
+    server.tools["say"] = lambda arguments: text("Unknown tool: x", isError=True)
     assert failed(ask(tool, server.url, tool="say"))[0] == "client_error", "it is there, whatever it says"
     server.result = lambda body, headers: (  # type: ignore[method-assign]
         text(f"Unknown tool: {body['params']['name']}", isError=True)
@@ -199,7 +199,7 @@ def test_errors_of_the_protocol_have_the_kind_they_have(
     tool: McpTool, server: McpServer, stream: bool, code: int, kind: str, retryable: bool
 ) -> None:
     server.stream = stream
-    server.tools["echo"] = lambda given: {"error": {"code": code, "message": "so it is", "data": [1]}}
+    server.tools["echo"] = lambda arguments: {"error": {"code": code, "message": "so it is", "data": [1]}}
     outcome = ask(tool, server.url, tool="echo")
     assert failed(outcome) == (kind, retryable, "mcp: so it is")
     assert outcome.error is not None and (outcome.error.code, outcome.error.details) == (code, {"data": [1]})
@@ -236,16 +236,16 @@ def test_invalid_answers_fail_with_their_kind(tool: McpTool, server: McpServer, 
 
 def test_invalid_results_fail_with_their_kind(tool: McpTool, server: McpServer) -> None:
     for content in ("text", [1]):
-        server.tools["echo"] = lambda given, content=content: {"content": content}  # type: ignore[misc]
+        server.tools["echo"] = lambda arguments, content=content: {"content": content}  # type: ignore[misc]
         assert failed(ask(tool, server.url, tool="echo"))[:2] == ("parse", False)
-    server.tools["echo"] = lambda given: {"resultType": "input_required", "inputRequests": {}}
+    server.tools["echo"] = lambda arguments: {"resultType": "input_required", "inputRequests": {}}
     assert failed(ask(tool, server.url, tool="echo"))[:2] == ("unsupported", False)
 
 
 def test_a_revision_that_is_not_known_is_refused(tool: McpTool, server: McpServer) -> None:
     server.revision = "1999-01-01"
-    kind, retryable, said = failed(ask(tool, server.url, tool="echo"))
-    assert (kind, retryable) == ("unsupported", False) and "1999-01-01" in said
+    kind, retryable, message = failed(ask(tool, server.url, tool="echo"))
+    assert (kind, retryable) == ("unsupported", False) and "1999-01-01" in message
     assert "tools/call" not in server.methods
     server.modern, server.sessions = True, False
     assert failed(ask(tool, server.url, tool="echo"))[0] == "unsupported"
@@ -276,7 +276,7 @@ def test_a_session_is_deleted_after_a_failure_and_nothing_depends_on_it(tool: Mc
 
 def test_a_credential_has_the_address_and_the_token_which_are_in_no_answer(tool: McpTool, server: McpServer) -> None:
     server.token = "tk-v3ry-secret"
-    server.tools["echo"] = lambda given: text("your token is tk-v3ry-secret")
+    server.tools["echo"] = lambda arguments: text("your token is tk-v3ry-secret")
     call = ToolCall(
         "mcp",
         {"tool": "echo", "auth": "mcp", "headers": {"X-Team": "a"}},
@@ -290,9 +290,9 @@ def test_a_credential_has_the_address_and_the_token_which_are_in_no_answer(tool:
 
 
 def test_an_answer_has_a_limit_and_a_time(tool: McpTool, server: McpServer) -> None:
-    server.tools["echo"] = lambda given: text("x" * 10_000)
+    server.tools["echo"] = lambda arguments: text("x" * 10_000)
     assert failed(ask(tool, server.url, {"max_response_bytes": 5_000}, tool="echo"))[:2] == ("limit", False)
-    server.tools["echo"] = lambda given: text(str(server.wait.wait(30)))
+    server.tools["echo"] = lambda arguments: text(str(server.wait.wait(30)))
     assert failed(ask(tool, server.url, tool="echo", timeout_s=0.5))[:2] == ("timeout", True)
     assert failed(ask(tool, "http://127.0.0.1:1/mcp", tool="echo"))[:2] == ("connection", True)
 
@@ -305,7 +305,7 @@ def test_the_network_behind_the_worker_is_not_reached(server: McpServer) -> None
 
 
 @pytest.mark.parametrize(
-    ("inputs", "said"),
+    ("inputs", "text"),
     [
         ({}, "call needs `tool`"),
         ({"tool": 1}, "`tool` must be text"),
@@ -317,9 +317,9 @@ def test_the_network_behind_the_worker_is_not_reached(server: McpServer) -> None
         ({"action": "sing"}, "`action` is one of call, list"),
     ],
 )
-def test_invalid_inputs_fail_before_any_request(tool: McpTool, server: McpServer, inputs: dict[str, Any], said: str) -> None:
+def test_invalid_inputs_fail_before_any_request(tool: McpTool, server: McpServer, inputs: dict[str, Any], text: str) -> None:
     kind, _, message = failed(ask(tool, server.url, **inputs))
-    assert (kind, said in message, server.asked) == ("schema", True, []), message
+    assert (kind, text in message, server.asked) == ("schema", True, []), message
     assert "`url` must be" in failed(ask(tool, None, tool="echo"))[2]
 
 
@@ -329,7 +329,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "tools" / "mcp.md"
 def test_the_example_of_the_page_runs(server: McpServer, tmp_path: Path) -> None:
     (example,) = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)
     server.token = "tk-1234567"
-    server.tools["get_forecast"] = lambda given: text("Sun.", structuredContent={"city": given["city"], "celsius": 21})
+    server.tools["get_forecast"] = lambda arguments: text("Sun.", structuredContent={"city": arguments["city"], "celsius": 21})
     secrets = LocalSecrets(tmp_path / "credentials.json")
     secrets.put("weather", {"token": server.token, "base_url": server.url})
     local, state = run_text(example, secrets=secrets)

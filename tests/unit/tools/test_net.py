@@ -16,7 +16,7 @@ from noetl_core.tools.http.tool import HttpTool
 from noetl_core.tools.invoke import invoke
 from noetl_core.tools.network.addresses import NAT64, TUNNELS, Address, AddressPolicy, AddressRefused, resolve
 from noetl_core.tools.sandbox.addresses import is_own
-from tests.resolving import resolve as resolve_names
+from tests.fake_dns import resolve as resolve_names
 
 from .conftest import Server
 
@@ -133,15 +133,16 @@ def test_single_networks_can_be_allowed(monkeypatch: pytest.MonkeyPatch) -> None
             policy.check(ipaddress.ip_address(refused), 80)
 
 
-@pytest.mark.parametrize("said", ["true", "10.0.0.1/8", "localhost"])
+@pytest.mark.parametrize("setting", ["true", "10.0.0.1/8", "localhost"])
 def test_an_invalid_allow_private_setting_lists_the_valid_values(
-    monkeypatch: pytest.MonkeyPatch, server: Server, said: str
+    monkeypatch: pytest.MonkeyPatch, server: Server, setting: str
 ) -> None:
-    monkeypatch.setenv("NOETL_HTTP_ALLOW_PRIVATE", said)
+    monkeypatch.setenv("NOETL_HTTP_ALLOW_PRIVATE", setting)
     error = invoke(HttpTool(), ToolCall("http", {"url": f"{server.base}/echo"})).error
     assert error is not None and (error.kind, error.retryable) == ("schema", False)
     assert (
-        f"NOETL_HTTP_ALLOW_PRIVATE is '{said}'" in error.message and "write 1 (all private addresses), 0 (none)" in error.message
+        f"NOETL_HTTP_ALLOW_PRIVATE is '{setting}'" in error.message
+        and "write 1 (all private addresses), 0 (none)" in error.message
     )
 
 

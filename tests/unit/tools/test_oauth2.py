@@ -77,11 +77,11 @@ def test_a_token_is_requested_and_sent(get: Get, server: OAuthServer) -> None:
 
 
 def test_neither_the_token_nor_the_secret_is_in_the_answer_that_echoes_them(get: Get, server: OAuthServer) -> None:
-    said = json.dumps(get().as_dict())
-    assert "acc3ss" not in said and "***" in said
+    text = json.dumps(get().as_dict())
+    assert "acc3ss" not in text and "***" in text
     server.takes = False
-    said = json.dumps(get().as_dict())
-    assert "acc3ss" not in said and "is not valid" in said
+    text = json.dumps(get().as_dict())
+    assert "acc3ss" not in text and "is not valid" in text
 
 
 def test_basic_client_auth_sends_the_client_credentials_in_the_header(get: Get, server: OAuthServer) -> None:
@@ -223,7 +223,7 @@ def test_a_refused_token_request_fails_with_the_kind_of_its_error(
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"token_url": None}, "needs a `token_url`"),
         ({"client_id": None}, "needs `client_id` and `client_secret`"),
@@ -235,10 +235,10 @@ def test_a_refused_token_request_fails_with_the_kind_of_its_error(
     ],
 )
 def test_an_incomplete_or_invalid_grant_names_the_wrong_field(
-    get: Get, server: OAuthServer, fields: dict[str, Any], said: str
+    get: Get, server: OAuthServer, fields: dict[str, Any], message: str
 ) -> None:
     outcome = get(**fields)
-    assert kind(outcome) == "schema" and outcome.error is not None and said in outcome.error.message
+    assert kind(outcome) == "schema" and outcome.error is not None and message in outcome.error.message
     assert not server.token_requests
 
 

@@ -103,7 +103,7 @@ def test_the_libraries_that_tasks_see_are_those_of_the_layer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "said"),
+    ("written", "message"),
     [
         ("[pandas=2]", '"pandas=2" is not a requirement: Expected semicolon'),
         ('["-r other.txt"]', '"-r other.txt" is not a requirement: '),
@@ -115,9 +115,9 @@ def test_the_libraries_that_tasks_see_are_those_of_the_layer() -> None:
         (f"[{', '.join(f'a{n}' for n in range(51))}]", "has 51 entries"),
     ],
 )
-def test_invalid_requirements_are_refused(written: str, said: str) -> None:
+def test_invalid_requirements_are_refused(written: str, message: str) -> None:
     found = check(PLAYBOOK.format(requirements=written, code="result = 1"))[1]
-    assert any(said in d.message and d.severity == "error" for d in found), found
+    assert any(message in d.message and d.severity == "error" for d in found), found
 
 
 def test_requirements_are_read_in_one_form() -> None:

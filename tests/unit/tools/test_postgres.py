@@ -16,7 +16,7 @@ from noetl_core.tools.invoke import invoke
 from noetl_core.tools.network.addresses import AddressPolicy
 from noetl_core.tools.postgres.connections import MAX_OPEN, AllInUse, Connections
 from noetl_core.tools.postgres.tool import PostgresTool
-from tests.resolving import resolve
+from tests.fake_dns import resolve
 
 from .conftest import kind
 
@@ -37,13 +37,22 @@ def pg(tool: PostgresTool, uri: str) -> Postgres:
     def call(
         command: Any, spec: dict[str, Any] | None = None, cancelled: Any = None, timeout_s: float = 10.0, **inputs: Any
     ) -> Outcome:
-        given = {"command": command, "auth": "pg_test", **inputs}
+        all_inputs = {"command": command, "auth": "pg_test", **inputs}
         fields = {} if cancelled is None else {"cancelled": cancelled}
         secrets = {"pg_test": {"type": "postgres", "data": {"dsn": uri}}}
         return invoke(
             tool,
             ToolCall(
-                "postgres", given, spec or {}, "1", "s", "t", "run-1", timeout_s=timeout_s, secrets=secrets.__getitem__, **fields
+                "postgres",
+                all_inputs,
+                spec or {},
+                "1",
+                "s",
+                "t",
+                "run-1",
+                timeout_s=timeout_s,
+                secrets=secrets.__getitem__,
+                **fields,
             ),
         )
 
@@ -210,16 +219,16 @@ def test_megabytes_are_bound_as_parameters(pg: Postgres) -> None:
 @pytest.fixture
 def dialled(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """Yield the parameters that libpq would receive. Names that end in `.test` resolve to fixed addresses."""
-    given: list[dict[str, Any]] = []
+    connections: list[dict[str, Any]] = []
 
     def connect(**parameters: Any) -> Any:
-        given.append(parameters)
+        connections.append(parameters)
         raise psycopg.OperationalError("nobody there")
 
     known = {"db.test": ["93.184.215.14"], "inner.test": ["10.1.2.3"], "meta.test": ["93.184.215.14", "169.254.169.254"]}
     monkeypatch.setattr(psycopg, "connect", connect)
     resolve(monkeypatch, known.__getitem__)
-    return given
+    return connections
 
 
 def reach(auth: Any, **policy: Any) -> Outcome:

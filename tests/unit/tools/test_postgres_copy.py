@@ -52,8 +52,8 @@ def items(uri: str) -> Iterator[Callable[[str], list[tuple[Any, ...]]]]:
 
 @pytest.fixture
 def copy(run: Run, uri: str) -> Copy:
-    def copy(said: Mapping[str, Any], **fields: Any) -> Outcome:
-        inputs = {"auth": uri, "copy": said, **fields.pop("inputs", {})}
+    def copy(options: Mapping[str, Any], **fields: Any) -> Outcome:
+        inputs = {"auth": uri, "copy": options, **fields.pop("inputs", {})}
         return run("postgres", inputs, **fields)
 
     return copy
@@ -132,7 +132,7 @@ def test_a_replacement_is_one_transaction(copy: Copy, items: Items) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "expected", "words"),
+    ("options", "expected", "words"),
     [
         ({"from": [{"id": 1}, {"id": 2, "nmae": "x"}]}, "schema", "nmae"),
         ({"from": [{"id": 1}, 5]}, "schema", "must be rows"),
@@ -153,8 +153,8 @@ def test_a_replacement_is_one_transaction(copy: Copy, items: Items) -> None:
         ({"from": {"kind": "result_ref", "store": "s3", "key": "1/x.csv", "format": "avro"}}, "schema", "avro"),
     ],
 )
-def test_a_failed_copy_changes_nothing(copy: Copy, items: Items, said: dict[str, Any], expected: str, words: str) -> None:
-    outcome = copy({"into": "items", **said})
+def test_a_failed_copy_changes_nothing(copy: Copy, items: Items, options: dict[str, Any], expected: str, words: str) -> None:
+    outcome = copy({"into": "items", **options})
     assert kind(outcome) == expected and outcome.error and words in outcome.error.message, outcome.error
     assert items("SELECT count(*) FROM items") == [(0,)]
     assert copy({"from": [{"id": 1}], "into": "items"}).error is None  # the connection lives
@@ -264,24 +264,24 @@ def test_parameters_are_bound(copy: Copy, store: LazyTempResultStore, form: str)
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("options", "expected"),
     [({"query": "SELEC", "to": "csv"}, "parse"), ({"query": "SELECT * FROM nowhere", "to": "jsonl"}, "schema"), ({"table": "x", "query": "y", "to": "csv"}, "schema"),
      ({"to": "csv"}, "schema"), ({"query": "SELECT 1", "to": "xml"}, "schema"), ({"query": "SELECT 1 AS a, 2 AS a", "to": "parquet"}, "schema"),
      ({"query": "SELECT 1/(5-i) FROM generate_series(1,9) i", "to": "csv"}, "schema"), ({"query": "SELECT 1/(5-i) FROM generate_series(1,9) i", "to": "parquet"}, "schema"),
      ({"query": "DELETE FROM items RETURNING id", "to": "csv"}, "parse")],
 )  # fmt: skip
 def test_an_export_that_fails_leaves_no_object(
-    copy: Copy, items: Items, store: LazyTempResultStore, said: dict[str, Any], expected: str
+    copy: Copy, items: Items, store: LazyTempResultStore, options: dict[str, Any], expected: str
 ) -> None:
-    outcome = copy(said)
+    outcome = copy(options)
     assert kind(outcome) == expected, outcome.error
     assert list(Path(store.url("1/x")).parent.rglob("*run-1*")) == []
 
 
 def test_a_secret_is_not_written_to_a_file(copy: Copy) -> None:
     for inputs in ({"params": {"t": Secret("hush-hush")}}, {}):
-        said = {"query": "SELECT %(t)s AS t" if inputs else Secret("SELECT 1"), "to": "csv"}
-        outcome = copy(said, inputs=inputs)
+        options = {"query": "SELECT %(t)s AS t" if inputs else Secret("SELECT 1"), "to": "csv"}
+        outcome = copy(options, inputs=inputs)
         assert kind(outcome) == "schema" and outcome.error and "secrets" in outcome.error.message
 
 

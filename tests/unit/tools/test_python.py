@@ -204,8 +204,8 @@ class Loads:
 
 def test_lines_keep_their_numbers_beside_a_return(python: Python) -> None:
     outcome = python("# one\nx = 1\n\ndef f(y):\n    return 1 / y\n\nif x:\n    return f(0)\n")
-    said = [line.strip(" ^~") for line in outcome.helpers["py"]["traceback"].splitlines() if line.strip(" ^~")]
-    assert said == [
+    lines = [line.strip(" ^~") for line in outcome.helpers["py"]["traceback"].splitlines() if line.strip(" ^~")]
+    assert lines == [
         'File "<code>", line 8, in <module>',
         "return f(0)",
         'File "<code>", line 5, in f',

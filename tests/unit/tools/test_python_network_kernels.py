@@ -238,10 +238,10 @@ assert tool.run(ToolCall("python", {"code": "result = 1"}, {"network": True})).r
 print(*descendants(os.getpid()), flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False).stdout.split()
-    assert len(said) == 4, "the fork server, the runner, its broker and its lender"
+    pids = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False).stdout.split()
+    assert len(pids) == 4, "the fork server, the runner, its broker and its lender"
     deadline = time.monotonic() + 5
-    while any(int(pid) in processes() for pid in said):
+    while any(int(pid) in processes() for pid in pids):
         assert time.monotonic() < deadline
         time.sleep(0.02)
 

@@ -98,8 +98,8 @@ def pid_of_task(tool: PythonTool, n: int, **spec: Any) -> int:
 def test_the_first_task_waits_for_no_module_that_it_does_not_use() -> None:
     root = next(path for path in sys.path if os.path.exists(f"{path}/noetl_core/tools/sandbox"))
     code = f"import sys; sys.path.insert(0, {root!r}); import noetl_core.tools.sandbox.fork_server as server; print(*sys.modules)"
-    said = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert not {*USED_MOST, "asyncio", "ssl", "typing_extensions"} & set(said)
+    modules = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {*USED_MOST, "asyncio", "ssl", "typing_extensions"} & set(modules)
 
 
 def test_the_second_process_has_preloaded_the_most_used_modules(server: tuple[PythonTool, int]) -> None:
@@ -199,11 +199,11 @@ outcome = PythonTool().run(ToolCall("python", {"code": "import os\\nresult = [os
 print(*outcome.result, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False).stdout.split()
+    words = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False).stdout.split()
     deadline = time.monotonic() + 5
-    while time.monotonic() < deadline and (os.path.exists(said[1]) or os.path.exists(f"/proc/{said[0]}")):
+    while time.monotonic() < deadline and (os.path.exists(words[1]) or os.path.exists(f"/proc/{words[0]}")):
         time.sleep(0.02)
-    assert not os.path.exists(said[1]) and not os.path.exists(f"/proc/{said[0]}")
+    assert not os.path.exists(words[1]) and not os.path.exists(f"/proc/{words[0]}")
 
 
 def test_no_processes_or_folders_are_left_behind() -> None:

@@ -54,8 +54,8 @@ def test_the_environment_is_empty_and_the_workers_process_is_closed(python: Call
     assert python("import os\nresult = dict(os.environ)").result == {}
     for name in ("environ", "mem", "maps", "fd/0"):
         assert "PermissionError" in refused(python(f"result = open('/proc/{os.getpid()}/{name}', 'rb').read(10).hex()"))
-    said = python("result = open('/proc/self/environ').read() + open(f'/proc/{__import__(\"os\").getppid()}/environ').read()")
-    assert said.error is not None or "very-secret" not in said.result
+    outcome = python("result = open('/proc/self/environ').read() + open(f'/proc/{__import__(\"os\").getppid()}/environ').read()")
+    assert outcome.error is not None or "very-secret" not in outcome.result
 
 
 @linux
@@ -134,20 +134,20 @@ def test_a_folder_made_unreadable_is_wiped_like_any_other(tmp_path: Path) -> Non
 def test_the_fork_server_has_the_library_path_of_lambda_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LD_LIBRARY_PATH", "/var/lang/lib:/lib64")
     monkeypatch.setenv("AWS_SESSION_TOKEN", "very-secret")
-    given: list[dict[str, str]] = []
+    environments: list[dict[str, str]] = []
     import subprocess
 
     real: Any = subprocess.Popen
 
     def popen(*arguments: Any, env: dict[str, str], **named: Any) -> Any:
-        given.append(env)
+        environments.append(env)
         return real(*arguments, env=env, **named)
 
     monkeypatch.setattr(subprocess, "Popen", popen)
     tool = PythonTool()
     assert tool.run(ToolCall("python", {"code": "import os\nresult = dict(os.environ)"})).result == {}
     tool.close()
-    assert given == [{"LD_LIBRARY_PATH": "/var/lang/lib:/lib64"}]
+    assert environments == [{"LD_LIBRARY_PATH": "/var/lang/lib:/lib64"}]
 
 
 def test_a_fork_server_that_cannot_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,11 +33,11 @@ class Peer:
     def __init__(self) -> None:
         ours, self.sock = socket.socketpair()
         read, self._write = os.pipe()
-        self._given = (1, "/nonexistent", ours, FileIO(read))
+        self._fork_result = (1, "/nonexistent", ours, FileIO(read))
         self._acting: threading.Thread | None = None
 
     def fork(self, surroundings: Any) -> tuple[int, str, socket.socket, FileIO]:
-        return self._given
+        return self._fork_result
 
     def end(self, pid: int, grace: float) -> tuple[int, bool]:
         self.sock.shutdown(socket.SHUT_RDWR)
@@ -60,7 +60,7 @@ class Peer:
         return self.runner()
 
     def close(self) -> None:
-        for each in (*self._given[2:], self.sock):
+        for each in (*self._fork_result[2:], self.sock):
             each.close()
         os.close(self._write)
         if self._acting is not None:

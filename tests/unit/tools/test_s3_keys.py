@@ -142,10 +142,10 @@ def test_missing_and_unknown_inputs_of_an_action_are_refused_at_validation(task:
 )
 def test_templates_are_held_to_the_same_when_they_are_rendered(bucket: str, task: dict[str, Any], told: str) -> None:
     put(bucket, "a", b"x", ContentType="text/plain")
-    given = {"kind": "s3", "bucket": bucket, "key": "a", **task}
+    fields = {"kind": "s3", "bucket": bucket, "key": "a", **task}
     if "data" in task:
-        given["action"] = "{{ 'get' }}"
-    error = Ran(given).error
+        fields["action"] = "{{ 'get' }}"
+    error = Ran(fields).error
     assert error["kind"] == "schema" and told in error["message"], error
 
 

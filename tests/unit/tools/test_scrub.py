@@ -80,10 +80,10 @@ class Says:
         self.shape = shape
 
     def run(self, call: ToolCall) -> Outcome:
-        said = self.shape(call.inputs["token"])
-        call.log(str(said))
-        error = ErrorInfo("unknown", str(said), details={"said": said})
-        return Outcome("error", result=said, error=error, helpers={"says": said}, meta={"said": said})
+        text = self.shape(call.inputs["token"])
+        call.log(str(text))
+        error = ErrorInfo("unknown", str(text), details={"said": text})
+        return Outcome("error", result=text, error=error, helpers={"says": text}, meta={"said": text})
 
 
 @pytest.mark.parametrize("disguise", DISGUISES)

@@ -44,11 +44,11 @@ def run(
     lines: list[str] | None = None,
     **inputs: Any,
 ) -> Outcome:
-    given = {"script" if isinstance(script, str) else "command": script, **inputs}
+    all_inputs = {"script" if isinstance(script, str) else "command": script, **inputs}
     kept = lines if lines is not None else []
     call = ToolCall(
         "shell",
-        given,
+        all_inputs,
         spec or {},
         "7",
         "s",
@@ -66,9 +66,9 @@ def error(outcome: Outcome) -> tuple[str, Any, str]:
     return outcome.error.kind, outcome.error.code, outcome.error.message
 
 
-@pytest.mark.parametrize("said", [None, "0", "yes"])
-def test_nothing_runs_unless_it_is_allowed(said: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv(shell.ALLOWED) if said is None else monkeypatch.setenv(shell.ALLOWED, said)
+@pytest.mark.parametrize("setting", [None, "0", "yes"])
+def test_nothing_runs_unless_it_is_allowed(setting: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv(shell.ALLOWED) if setting is None else monkeypatch.setenv(shell.ALLOWED, setting)
     kind, code, message = error(run(f"touch {tmp_path}/there"))
     assert (kind, code, list(tmp_path.iterdir())) == ("auth", "not_allowed", [])
     assert "noetl run --allow shell" in message and "AllowShell" in message
@@ -154,7 +154,7 @@ def test_a_large_result_is_whole() -> None:
 
 
 @pytest.mark.parametrize(
-    ("script", "kind", "code", "said"),
+    ("script", "kind", "code", "message"),
     [
         ("echo no >&2; exit 3", "unknown", 3, "shell: the command ended with exit code 3: no"),
         ("false; echo never", "unknown", 1, "exit code 1"),
@@ -163,9 +163,9 @@ def test_a_large_result_is_whole() -> None:
         ('echo "$UNSET_BUT_FINE"; if', "unknown", 2, "exit code 2"),
     ],
 )
-def test_an_exit_code_is_an_error(script: str, kind: str, code: int, said: str) -> None:
+def test_an_exit_code_is_an_error(script: str, kind: str, code: int, message: str) -> None:
     failed = run(script)
-    assert error(failed)[:2] == (kind, code) and said in error(failed)[2]
+    assert error(failed)[:2] == (kind, code) and message in error(failed)[2]
     assert failed.helpers["shell"]["exit_code"] == code
 
 
@@ -224,8 +224,8 @@ def test_an_escaped_process_holds_no_thread_or_pipe_of_the_worker() -> None:
     left = run("env -i setsid sh -c 'echo $$ >&2; exec yes' & exit 0", lines=lines)
     pid = int(left.result["stderr"])
     assert gone(pid)
-    said = len(lines)
-    assert (set(threading.enumerate()), len(list(Path("/proc/self/fd").iterdir()))) == before and len(lines) == said
+    count = len(lines)
+    assert (set(threading.enumerate()), len(list(Path("/proc/self/fd").iterdir()))) == before and len(lines) == count
 
 
 def test_an_escaped_process_that_reads_no_stdin_does_not_block_the_worker() -> None:
@@ -263,7 +263,7 @@ def test_secrets_are_masked_wherever_they_come_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("inputs", "spec", "said"),
+    ("inputs", "spec", "message"),
     [
         ({"command": "ls"}, {}, "`command` must be a list"),
         ({"command": []}, {}, "`command` must be a list"),
@@ -280,9 +280,9 @@ def test_secrets_are_masked_wherever_they_come_out() -> None:
         ({"script": "x"}, {"inherit": "HOME"}, "`spec.inherit`"),
     ],
 )
-def test_invalid_inputs_are_schema_errors(inputs: dict[str, Any], spec: dict[str, Any], said: str) -> None:
+def test_invalid_inputs_are_schema_errors(inputs: dict[str, Any], spec: dict[str, Any], message: str) -> None:
     failed = invoke(ShellTool(), ToolCall("shell", inputs, spec))
-    assert error(failed)[0] == "schema" and said in error(failed)[2]
+    assert error(failed)[0] == "schema" and message in error(failed)[2]
 
 
 def test_an_environment_too_large_for_the_kernel_is_a_limit_error() -> None:
@@ -324,9 +324,12 @@ def test_the_command_line_allows_it_for_a_run(tmp_path: Path) -> None:
     assert (refused.returncode, "noetl run --allow shell" in refused.stdout) == (1, True), refused.stdout
     done = commands.run("run", str(file), "--allow", "shell", cwd=tmp_path)
     assert (done.returncode, "hello" in done.stdout) == (0, True), done.stderr
-    for wrong, said in ((["--allow", "all"], "only shell can be allowed"), (["--allow", "shell", "--on", "stack"], "AllowShell")):
+    for wrong, message in (
+        (["--allow", "all"], "only shell can be allowed"),
+        (["--allow", "shell", "--on", "stack"], "AllowShell"),
+    ):
         usage = commands.run("run", str(file), *wrong, cwd=tmp_path)
-        assert (usage.returncode, said in usage.stderr) == (2, True), usage.stderr
+        assert (usage.returncode, message in usage.stderr) == (2, True), usage.stderr
 
 
 @pytest.mark.parametrize("example", re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL))

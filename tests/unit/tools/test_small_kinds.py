@@ -171,8 +171,8 @@ def test_no_disguise_of_a_secret_gets_through(secret: str, form: str, before: st
 def test_scrubbing_keeps_the_host_and_the_user_of_a_credential(run: Run) -> None:
     scrubber = Scrubber()
     scrubber.learn({"type": "postgres", "host": "db.example.com", "user": "reporter", "password": "hunter2-and-more"})
-    said = {"m": "postgres at db.example.com as reporter with hunter2-and-more", "n": 5, "hunter2-and-more": [True, None]}
-    assert scrubber.value(said) == {"m": "postgres at db.example.com as reporter with ***", "n": 5, "***": [True, None]}
+    value = {"m": "postgres at db.example.com as reporter with hunter2-and-more", "n": 5, "hunter2-and-more": [True, None]}
+    assert scrubber.value(value) == {"m": "postgres at db.example.com as reporter with ***", "n": 5, "***": [True, None]}
 
 
 def test_a_bearer_token_is_masked_without_its_prefix() -> None:
@@ -307,9 +307,9 @@ def test_a_secret_of_several_lines_is_masked_line_by_line() -> None:
     assert len(lines) == 3
 
 
-@pytest.mark.parametrize("said", [0, -1, True, "much", [], float("nan")])
-def test_a_store_limit_that_is_no_number_of_bytes_is_refused(run: Run, said: object) -> None:
-    error = run("store", {"data": [1]}, spec={"max_bytes": said}).error
+@pytest.mark.parametrize("limit", [0, -1, True, "much", [], float("nan")])
+def test_a_store_limit_that_is_no_number_of_bytes_is_refused(run: Run, limit: object) -> None:
+    error = run("store", {"data": [1]}, spec={"max_bytes": limit}).error
     assert error is not None and error.kind == "schema"
     assert "`spec.max_bytes` must be a number of bytes" in error.message
 

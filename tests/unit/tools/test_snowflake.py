@@ -107,8 +107,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The parameters of a connection, which is refused."""
     parameters: dict[str, Any] = {}
 
-    def connect(**given: Any) -> Any:
-        parameters.update(given)
+    def connect(**options: Any) -> Any:
+        parameters.update(options)
         raise of.OperationalError(msg="enough", errno=250001)
 
     monkeypatch.setattr(snowflake.connector, "connect", connect)

@@ -57,7 +57,7 @@ def test_a_message_is_published_to_a_topic_by_name_or_arn(url: str, topic: str) 
 def test_a_stack_does_not_ask_sts_for_its_account(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(rights.ACCOUNT, "123456789012")
     asked: list[Any] = []
-    client("sts").meta.events.register("before-call.sts", lambda **given: asked.append(given))
+    client("sts").meta.events.register("before-call.sts", lambda **request: asked.append(request))
     assert publish(message="x").status == "ok"
     assert asked == [] and len(heard(url)) == 1
 

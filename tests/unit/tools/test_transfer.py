@@ -252,7 +252,7 @@ def test_into_a_duckdb_file(transfer: Transfer, scratch: Path, mode: str) -> Non
 @pytest.fixture
 def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     from tests.contract.aws import environment
-    from tests.mocked import mock_aws
+    from tests.fast_moto import mock_aws
 
     with mock_aws(), environment():
         client("s3").create_bucket(Bucket="lake")

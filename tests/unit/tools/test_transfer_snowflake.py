@@ -168,7 +168,7 @@ def test_a_table_of_duckdb_has_the_types_of_the_source(transfer: Transfer, scrat
 @pytest.fixture
 def bucket() -> Iterator[str]:
     from tests.contract.aws import environment
-    from tests.mocked import mock_aws
+    from tests.fast_moto import mock_aws
 
     with mock_aws(), environment():
         client("s3").create_bucket(Bucket="lake")

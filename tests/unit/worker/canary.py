@@ -13,7 +13,7 @@ from urllib.parse import quote
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import Service
 from noetl_core.service.operations.base import cursor_key
-from tests.asking import ask, routes
+from tests.api_requests import ask, routes
 
 CANARY = "Canary-4f1D0b6a2c9e8K7x"
 

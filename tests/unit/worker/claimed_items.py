@@ -14,7 +14,7 @@ from noetl_core.tools.cursors import dynamodb
 from noetl_core.tools.cursors.dynamodb import DynamoDBCalls
 from tests.unit.tools.aws_playbooks import mocked
 
-from .claiming import ClaimingRun
+from .cursor_runs import ClaimingRun
 from .one_run import Script, echo, task
 
 BEST_EFFORT = {"failure": {"mode": "best_effort"}}
@@ -82,10 +82,10 @@ def claiming(
     tool: DynamoDBCalls | None = None,
     **cursor: Any,
 ) -> ClaimingRun:
-    said = {**SOURCES["a query of a sparse index"], **cursor}
+    fields = {**SOURCES["a query of a sparse index"], **cursor}
     step = {
         "loop": {
-            "cursor": {"kind": "dynamodb", "table": "items", **{k: v for k, v in said.items() if v != "none"}},
+            "cursor": {"kind": "dynamodb", "table": "items", **{k: v for k, v in fields.items() if v != "none"}},
             "iterator": "item",
             "spec": {"mode": mode, "frame": frame, "policy": dict(policy or {})},
         },

@@ -12,7 +12,7 @@ from noetl_core.tools.network.addresses import AddressPolicy
 from noetl_core.tools.postgres.tool import PostgresTool
 from tests.databases import postgres
 
-from .claiming import ClaimingRun
+from .cursor_runs import ClaimingRun
 from .one_run import Script, echo, task
 
 TOOL = PostgresTool(AddressPolicy(allow_private=True))

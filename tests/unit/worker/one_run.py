@@ -19,8 +19,8 @@ from noetl_core.tools.base import ToolCall
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.worker.claiming.journal import MAX_BUFFERED
 from noetl_core.worker.service import Handled, Worker
+from tests.raw_events import Stored, stored
 from tests.sim.ports import SECOND, Faults, SimClock, SimGates, SimResults, SimStore
-from tests.stored import Stored, stored
 
 RUN = "r1"
 Script = Callable[[ToolCall], Outcome]

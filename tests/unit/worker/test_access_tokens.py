@@ -121,17 +121,17 @@ workflow:
 
 def test_executions_and_processes_share_a_token_that_no_event_and_no_file_shows(server: OAuthServer, tmp_path: Path) -> None:
     secrets: Any = Held({"app": {"type": "oauth2", "data": {"token_url": server.base + "/token", **CLIENT}}})
-    said = ""
+    text = ""
     for _ in range(2):
         local = LocalWiring(tmp_path / "log.sqlite", secrets=secrets)
         started = local.start(StartRequest(playbook=PLAYBOOK, payload={"api": server.base}))
         local.run(started.execution_id)
         summary = executions.summary(local.control, started.execution_id)
         assert summary["status"] == "completed", summary["error"]
-        said += json.dumps(summary) + str(events_of(local.control, started.execution_id, limit=1000)[0])
+        text += json.dumps(summary) + str(events_of(local.control, started.execution_id, limit=1000)[0])
         local.close()
     assert (len(server.token_requests), len(server.calls)) == (1, 40)
-    assert "acc3ss" not in said and "s3cret" not in said and "***" in said
+    assert "acc3ss" not in text and "s3cret" not in text and "***" in text
     files = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert b"acc3ss" not in files and b"s3cret" not in files
     with sqlite3.connect(tmp_path / "log.sqlite") as database:

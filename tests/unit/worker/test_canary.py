@@ -24,7 +24,7 @@ from noetl_core.log.codec import encode_command
 from noetl_core.runtime.local import LocalWiring
 from tests.contract.aws import environment
 from tests.databases import postgres
-from tests.mocked import mock_aws
+from tests.fast_moto import mock_aws
 from tests.servers import Handler, serving, url_of
 from tests.unit.docs.demo_aws import make_items
 from tests.unit.worker.canary import CANARY, found_in, ways_out

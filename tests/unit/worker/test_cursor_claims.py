@@ -13,7 +13,7 @@ from noetl_core.tools.base import ToolCall
 from tests.sim.ports import SECOND, Crash
 
 from .claimed_rows import TABLE, claiming, claims, db, expire, states, uri
-from .claiming import dying_at
+from .cursor_runs import dying_at
 from .one_run import echo, fail_at, on_error, otherwise, playbook_of, task
 
 __all__ = ["db", "uri"]

@@ -23,7 +23,7 @@ from .claimed_items import (
     table,
     write,
 )
-from .claiming import ClaimingRun, dying_at
+from .cursor_runs import ClaimingRun, dying_at
 
 __all__ = ["table"]
 

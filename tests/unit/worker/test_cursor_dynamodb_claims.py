@@ -30,7 +30,7 @@ from .claimed_items import (
     whole,
     write,
 )
-from .claiming import ClaimingRun, dying_at, overtaken_before_its_claim
+from .cursor_runs import ClaimingRun, dying_at, overtaken_before_its_claim
 from .one_run import echo
 
 __all__ = ["table"]

@@ -16,7 +16,7 @@ from noetl_core.worker.loops.frame_items import FrameItems
 from tests.sim.ports import Crash
 
 from .claimed_rows import TABLE, claiming, claims, db, states, uri
-from .claiming import dying_at, overtaken_before_its_claim
+from .cursor_runs import dying_at, overtaken_before_its_claim
 from .one_run import echo, fail_at
 
 __all__ = ["db", "uri"]

@@ -14,11 +14,11 @@ from noetl_core.tools.base import ToolCall
 from noetl_core.tools.cursors.sqs import SqsCalls
 from noetl_core.tools.invoke import invoke
 from tests.contract.aws import environment
-from tests.mocked import mock_aws
+from tests.fast_moto import mock_aws
 from tests.properties import CRASHES_IN
 from tests.sim.ports import Crash
 
-from .claiming import ClaimingRun, dying_at
+from .cursor_runs import ClaimingRun, dying_at
 from .one_run import Script, echo, fail_at, task
 
 BEST_EFFORT = {"failure": {"mode": "best_effort"}}
@@ -55,8 +55,8 @@ def claiming(
 
 def left(url: str) -> tuple[int, int]:
     """Messages that anybody may receive, and those that are hidden."""
-    said: Mapping[str, str] = client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
-    return int(said["ApproximateNumberOfMessages"]), int(said["ApproximateNumberOfMessagesNotVisible"])
+    attributes: Mapping[str, str] = client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
+    return int(attributes["ApproximateNumberOfMessages"]), int(attributes["ApproximateNumberOfMessagesNotVisible"])
 
 
 def show_all(run: ClaimingRun, url: str) -> None:

@@ -10,7 +10,7 @@ from noetl_core.dsl.dump import dump
 from noetl_core.dsl.parse import check, parse_playbook
 from noetl_core.views.executions import executions
 from tests.running import run_text
-from tests.unit.dsl.broken import HEAD
+from tests.unit.dsl.broken_playbooks import HEAD
 
 
 def results(body: str, **payload: Any) -> Any:

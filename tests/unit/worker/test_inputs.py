@@ -43,7 +43,7 @@ def resolve(store: Counting) -> Resolver:
     return Resolver(SqliteEventStore(Database(MEMORY)), store, "7")
 
 
-def given(inputs: dict[str, Any], resolve: Resolver, kind: str = "python", limit: int = MB) -> dict[str, Any]:
+def loaded_inputs(inputs: dict[str, Any], resolve: Resolver, kind: str = "python", limit: int = MB) -> dict[str, Any]:
     return load_inputs(kind, "use", inputs, resolve, limit)
 
 
@@ -51,7 +51,7 @@ def test_references_are_loaded_wherever_they_stand(store: Counting, resolve: Res
     inner = store.ref("inner.json", [1, 2])
     outer = store.ref("outer.json", {"deep": [inner, {"more": inner}]})
     inputs: dict[str, Any] = {"args": {"a": outer, "b": [0, {"c": inner}], "d": 1}, "x": Secret({"s": [inner]})}
-    found = given(inputs, resolve)
+    found = loaded_inputs(inputs, resolve)
     assert found["args"] == {"a": {"deep": [[1, 2], {"more": [1, 2]}]}, "b": [0, {"c": [1, 2]}], "d": 1}
     assert isinstance(found["x"], Secret) and reveal(found["x"]) == {"s": [[1, 2]]}
     assert inputs["args"]["b"] == [0, {"c": inner}]  # rendered values belong to the scope, and stay unchanged
@@ -59,26 +59,26 @@ def test_references_are_loaded_wherever_they_stand(store: Counting, resolve: Res
 
 def test_plain_inputs_are_passed_on_as_they_are(store: Counting, resolve: Resolver) -> None:
     rows = [{"n": n} for n in range(10)]
-    assert given({"args": {"rows": rows}}, resolve)["args"]["rows"] is rows
+    assert loaded_inputs({"args": {"rows": rows}}, resolve)["args"]["rows"] is rows
     assert store.reads == []
 
 
 def test_a_value_passed_to_many_tasks_is_read_once(store: Counting, resolve: Resolver) -> None:
     ref = store.ref("rows.json", list(range(100)))
     for _ in range(5):
-        assert given({"args": {"rows": ref}}, resolve)["args"]["rows"] == list(range(100))
+        assert loaded_inputs({"args": {"rows": ref}}, resolve)["args"]["rows"] == list(range(100))
     assert store.reads == ["7/rows.json"]
 
 
 def test_a_page_of_references_is_a_list_of_values(store: Counting, resolve: Resolver) -> None:
     parts = [{"result": [1, 2]}, {"result": store.ref("page.json", [store.ref("big.json", {"n": 3}), 4])}]
     manifest = store.ref("all.json", parts, schema_hint="manifest")
-    assert given({"args": {"all": manifest}}, resolve)["args"]["all"] == [1, 2, {"n": 3}, 4]
+    assert loaded_inputs({"args": {"all": manifest}}, resolve)["args"]["all"] == [1, 2, {"n": 3}, 4]
 
 
 def test_lines_of_json_are_a_list(store: Counting, resolve: Resolver) -> None:
     ref = store.ref("rows.jsonl", b'{"n":1}\n{"n":2}\n', format="jsonl")
-    assert given({"args": {"rows": ref}}, resolve)["args"]["rows"] == [{"n": 1}, {"n": 2}]
+    assert loaded_inputs({"args": {"rows": ref}}, resolve)["args"]["rows"] == [{"n": 1}, {"n": 2}]
 
 
 def test_a_mapping_that_only_resembles_a_reference_is_plain_data(store: Counting, resolve: Resolver) -> None:
@@ -87,7 +87,7 @@ def test_a_mapping_that_only_resembles_a_reference_is_plain_data(store: Counting
         {"kind": "result_ref", "store": "s3", "key": 5},
         {"kind": "result_ref", "key": "7/rows.json"},
     ]
-    assert given({"args": {"looks": looks}}, resolve) == {"args": {"looks": looks}}
+    assert loaded_inputs({"args": {"looks": looks}}, resolve) == {"args": {"looks": looks}}
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_kinds_that_accept_references_receive_them_unloaded(
 ) -> None:
     ref = store.ref("rows.json", [1])
     inputs = json.loads(json.dumps(inputs).replace('"REF"', json.dumps(ref)))
-    value = given(inputs, resolve, kind)
+    value = loaded_inputs(inputs, resolve, kind)
     for key in kept:
         value = value[key]
     assert value == ref and store.reads == []
@@ -113,7 +113,7 @@ def test_kinds_that_accept_references_receive_them_unloaded(
 
 def test_a_mapping_of_references_that_is_one_itself_is_opened_no_further(store: Counting, resolve: Resolver) -> None:
     rows = store.ref("rows.json", [1])
-    assert given({"path": "p", "payload": store.ref("all.json", {"rows": rows})}, resolve, "playbook")["payload"] == {
+    assert loaded_inputs({"path": "p", "payload": store.ref("all.json", {"rows": rows})}, resolve, "playbook")["payload"] == {
         "rows": rows
     }
 
@@ -133,7 +133,7 @@ def test_inputs_over_the_limit_are_refused_by_name_before_they_are_loaded(
     with pytest.raises(
         CannotBegin, match=r"args\.rows\[1\](\.last)? they are 1200 bytes.*max_input_bytes is 1000.*raise executor"
     ) as raised:
-        given(inputs, resolve, limit=1000)
+        loaded_inputs(inputs, resolve, limit=1000)
     error = raised.value.outcome.error
     assert error is not None and error.kind == "limit" and error.as_dict()["retryable"] is False
     assert store.reads == []
@@ -143,13 +143,13 @@ def test_inputs_over_the_limit_are_refused_by_name_before_they_are_loaded(
 def test_a_wrong_size_in_a_reference_does_not_bypass_the_limit(store: Counting, resolve: Resolver, size: Any) -> None:
     ref = {**store.ref("big.json", "x" * 5000), "size": size}
     with pytest.raises(CannotBegin, match="max_input_bytes is 1000"):
-        given({"args": {"a": ref}}, resolve, limit=1000)
+        loaded_inputs({"args": {"a": ref}}, resolve, limit=1000)
 
 
 def test_a_page_is_refused_if_its_parts_together_exceed_the_limit(store: Counting, resolve: Resolver) -> None:
     parts = [{"result": store.ref(f"{n}.json", ["x" * 300])} for n in range(9)]
     with pytest.raises(CannotBegin, match=r"args\.all.*max_input_bytes is 2000"):
-        given({"args": {"all": store.ref("all.json", parts, schema_hint="manifest")}}, resolve, limit=2000)
+        loaded_inputs({"args": {"all": store.ref("all.json", parts, schema_hint="manifest")}}, resolve, limit=2000)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_a_reference_that_cannot_become_a_value_is_refused_by_name(
     if body is not None:
         ref = store.ref("rows.csv", body)
     with pytest.raises(CannotBegin, match=says) as raised:
-        given({"args": {"rows": ref}}, resolve)
+        loaded_inputs({"args": {"rows": ref}}, resolve)
     assert raised.value.outcome.error is not None and raised.value.outcome.error.kind == kind
 
 
@@ -174,11 +174,11 @@ def test_a_reference_that_cannot_become_a_value_is_refused_by_name(
 def test_a_reference_that_knows_no_more_than_the_key_loads_nothing(store: Counting, resolve: Resolver, claims: Any) -> None:
     """A called service may name an object of the execution in its answer; what the object holds it cannot know."""
     own = store.ref("own.json", {"mine": 1})
-    assert given({"args": {"rows": own}}, resolve)["args"] == {"rows": {"mine": 1}}
+    assert loaded_inputs({"args": {"rows": own}}, resolve)["args"] == {"rows": {"mine": 1}}
     made_up = {"kind": "result_ref", "store": "s3", "key": "7/own.json", **claims}
     for known in (resolve, Resolver(SqliteEventStore(Database(MEMORY)), store, "7")):
         with pytest.raises(CannotBegin, match=r"args\.rows: the object 7/own.json is not what was stored") as raised:
-            given({"args": {"rows": made_up}}, known)
+            loaded_inputs({"args": {"rows": made_up}}, known)
         assert raised.value.outcome.error is not None and raised.value.outcome.error.kind == "schema"
 
 

@@ -153,7 +153,7 @@ def test_a_token_of_another_kind_of_service(server: OAuthServer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("entries", "kind", "said"),
+    ("entries", "kind", "message"),
     [
         (
             [{"name": "x", "kind": "pg", "credential": "nowhere"}],
@@ -185,11 +185,11 @@ def test_a_token_of_another_kind_of_service(server: OAuthServer) -> None:
     ],
 )
 def test_an_entry_that_cannot_be_resolved_fails_the_execution_before_anything_is_done(
-    entries: list[dict[str, Any]], kind: str, said: str
+    entries: list[dict[str, Any]], kind: str, message: str
 ) -> None:
     out = run(entries, [{"name": "a", "kind": "noop"}, {"name": "b", "kind": "noop", "result": "{{ keychain.x.a }}"}])
     assert (out["status"], out["error"]["kind"], out["error"]["step"]) == ("failed", kind, "start")
-    assert said in out["error"]["message"] and out["error"]["message"].endswith("(task b of step start reads it)")
+    assert message in out["error"]["message"] and out["error"]["message"].endswith("(task b of step start reads it)")
     assert "TaskProcessed" not in out["log"] and "TaskStarted" not in out["log"]
 
 

@@ -12,7 +12,7 @@ from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.redrive.plan import BadRedrive, From, Redrive
 from noetl_core.log.stored_values import Values
 from noetl_core.tools.base import ToolCall
-from tests.sim.generated import playbook
+from tests.sim.generated_playbooks import playbook
 from tests.sim.world import World
 
 from .one_run import OneRun, echo, task

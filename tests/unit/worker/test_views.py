@@ -190,16 +190,16 @@ def test_each_of_several_statements_is_kept_where_a_template_reads_it(
 ) -> None:
     auth = "" if kind == "duckdb" else 'auth: { dsn: "{{ workload.dsn }}" }'
     reads = "[work.command_1.row_count, work.command_2.row_count, work.command_3.rows[1].n, work.command_4.row_count, work.command_5 is defined]"
-    said = {"kind": kind, "auth": auth, "reads": reads}
-    out, _ = ran(head(limit) + SEVERAL % said, {"dsn": dsn}, monkeypatch)
+    parts = {"kind": kind, "auth": auth, "reads": reads}
+    out, _ = ran(head(limit) + SEVERAL % parts, {"dsn": dsn}, monkeypatch)
     assert out["result"] == {"counts": [1, 1, 2, 1, False], "rows": [1, 2]}
 
 
 @pytest.mark.parametrize("kind", ["duckdb", "postgres"])
 def test_nothing_more_is_kept_where_no_template_reads_it(kind: str, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     auth = "" if kind == "duckdb" else 'auth: { dsn: "{{ workload.dsn }}" }'
-    said = {"kind": kind, "auth": auth, "reads": "steps.work.result"}
-    out, _ = ran(head(8192) + SEVERAL % said, {"dsn": dsn}, monkeypatch)
+    parts = {"kind": kind, "auth": auth, "reads": "steps.work.result"}
+    out, _ = ran(head(8192) + SEVERAL % parts, {"dsn": dsn}, monkeypatch)
     assert out["result"]["counts"] == {"rows": [{"n": 1}, {"n": 2}], "columns": ["n"], "row_count": 2}
 
 

@@ -40,10 +40,10 @@ def plan(
     steps that none of them ran by defaults. What is assumed is listed."""
     text, playbook = _read(file)
     check_sets(set_ or (), playbook)
-    given = payload_of(payload)
+    workload = payload_of(payload)
     for entry in set_ or ():
-        put(given, entry)
-    found = _plan(text, playbook, given, last, on, store)
+        put(workload, entry)
+    found = _plan(text, playbook, workload, last, on, store)
     differing = [] if base is None else _changes(base, playbook)
     if output_ != "text":
         data = dict(found)

@@ -2,7 +2,7 @@
 
 Each class has the tests that an adapter of its port passes; its docstring names the fixtures that a subclass defines. The adapters
 of this project pass the same classes. `event_store`, `catalog` (playbooks, executions and gates), `stores` (results, credentials,
-sealing, the queue), `key_values`, `limits`, `rates`, `tokens` and `triggers` have the classes, `clocks` a clock that tests move.
+sealing, the queue), `key_values`, `limits`, `rates`, `access_tokens` and `triggers` have the classes, `clocks` a clock that tests move.
 They are loaded at their first use, and need pytest, which NoETL does not install.
 """
 
@@ -26,7 +26,7 @@ _PLACES = {
     "ResultStoreContract": "stores",
     "SealerContract": "stores",
     "SecretsContract": "stores",
-    "TokenCacheContract": "tokens",
+    "TokenCacheContract": "access_tokens",
     "TriggerStoreContract": "triggers",
 }
 __all__ = list(_PLACES)

@@ -15,8 +15,8 @@ from noetl_core.tools.base import ToolCall
 from tests.golden.drives import echo, mended
 from tests.golden.scenarios import SCENARIOS, Scenario
 from tests.properties import TIMES, examples, some
-from tests.sim import generated
-from tests.sim.generated import GenLoop, GenStep
+from tests.sim import generated_playbooks
+from tests.sim.generated_playbooks import GenLoop, GenStep
 from tests.sim.world import World
 
 IDS = 50 if TIMES else 12
@@ -68,17 +68,17 @@ def test_every_feature_leaves_equal_histories_whatever_the_ids(name: str) -> Non
     assert len(histories) == 1
 
 
-@given(net=generated.nets())
+@given(net=generated_playbooks.nets())
 @examples(15)
 def test_any_net_leaves_equal_histories_whatever_the_ids(net: tuple[GenStep, ...]) -> None:
-    source = generated.playbook(generated.net_steps(net))
+    source = generated_playbooks.playbook(generated_playbooks.net_steps(net))
     assert len({_told_of(source, lambda call: Outcome.ok(call.task), n) for n in range(8)}) == 1
 
 
-@given(loop=generated.loops())
+@given(loop=generated_playbooks.loops())
 @examples(15)
 def test_any_loop_leaves_equal_histories_whatever_the_ids(loop: GenLoop) -> None:
-    source = generated.playbook([loop.step()])
+    source = generated_playbooks.playbook([loop.step()])
     assert len({_told_of(source, loop.tool, n) for n in range(8)}) == 1
 
 

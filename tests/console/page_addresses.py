@@ -17,7 +17,7 @@ from noetl_core.service.api_service import Service
 from tests.console import charts
 from tests.console.answers import asked
 from tests.console.failures import CHILD, FAILURES, Refuses
-from tests.console.stored import APPROVE, HEAD, NIGHTLY, WAITS, Stored, stored
+from tests.console.sample_store import APPROVE, HEAD, NIGHTLY, WAITS, Stored, stored
 from tests.servers import Handler, serving
 
 BERLIN = NIGHTLY.replace("demo/nightly", "demo/berlin").replace('"0 2 * * *"', '"0 2 * * *", timezone: Europe/Berlin')
@@ -52,7 +52,7 @@ SIMPLE = {
     "playbooks": "tbody tr",
     "playbooks/demo%2Fshop": ".graph canvas[role=img]",
 }
-"""Pages that the executions of `stored` are enough for, and what must be on each."""
+"""Pages that the executions of `sample_store` are enough for, and what must be on each."""
 FURTHER = {
     "executions?path=demo/none": ".empty",
     "executions?order=longest": "tbody tr",
@@ -83,7 +83,7 @@ PAGES = SIMPLE | FURTHER
 
 
 def ids_of(store: Stored) -> dict[str, str]:
-    """Return the executions of `stored` by the names that addresses have."""
+    """Return the executions of `sample_store` by the names that addresses have."""
     return {name: getattr(store, name) for name in ("shop", "small", "items", "approve", "waits", "hostile")}
 
 

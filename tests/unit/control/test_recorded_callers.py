@@ -23,8 +23,8 @@ from noetl_core.ports import Upload
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import Service
 from noetl_core.service.operations.base import cursor_key
-from tests import asking
-from tests.asking import Answer
+from tests import api_requests
+from tests.api_requests import Answer
 
 ADA = {"identity": {"userArn": "arn:aws:sts::123456789012:assumed-role/Author/ada"}}
 EVE = {"authorizer": {"claims": {"sub": "7f3c-eve", "scope": " ".join(f"noetl/{right}" for right in RIGHTS)}}}
@@ -63,7 +63,7 @@ class Asker:
     def __call__(self, caller: Mapping[str, Any], method: str, path: str, body: Any = None, agent: str = "noetl-cli/1") -> Answer:
         text = None if body is None else json.dumps(body)
         headers = {"User-Agent": agent} if agent else {}
-        return asking.ask(self.service, method, f"/api/{path}", body=text, caller=caller, headers=headers)
+        return api_requests.ask(self.service, method, f"/api/{path}", body=text, caller=caller, headers=headers)
 
     def until_waiting(self, execution: str) -> None:
         """Carry the execution out until it waits."""

@@ -11,7 +11,7 @@ from noetl_core.engine.records import StreamId
 from noetl_core.tools.base import ToolCall
 from noetl_core.views.explain.replay import replay
 from tests.sim import invariants
-from tests.sim.generated import playbook
+from tests.sim.generated_playbooks import playbook
 from tests.sim.ports import Faults
 from tests.sim.world import World
 

@@ -15,8 +15,8 @@ from noetl_core.control.triggers.operate import fire
 from noetl_core.views.executions.executions import summary
 from tests.console.answers import asked
 from tests.console.browser import Watched, watched
-from tests.console.places import BERLIN, COLOURS, decided
-from tests.console.stored import APPROVE, NIGHTLY, Stored
+from tests.console.page_addresses import BERLIN, COLOURS, decided
+from tests.console.sample_store import APPROVE, NIGHTLY, Stored
 
 
 @pytest.mark.nightly

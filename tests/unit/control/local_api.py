@@ -11,8 +11,8 @@ from noetl_core.control.admit import StartRequest
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import Service
 from noetl_core.service.operations.base import cursor_key
-from tests import asking
-from tests.asking import Answer
+from tests import api_requests
+from tests.api_requests import Answer
 from tests.waiting import run_until_it_waits
 
 SOURCE = """\
@@ -48,7 +48,7 @@ class Asker:
 
     def __call__(self, method: str, path: str, body: Any = None, caller: dict[str, Any] | None = None, **query: str) -> Answer:
         text = "" if body is None else json.dumps(body)
-        return asking.ask(self.service, method, f"/api/{path}", query, body=text, caller=caller)
+        return api_requests.ask(self.service, method, f"/api/{path}", query, body=text, caller=caller)
 
     def waiting(self) -> str:
         started = self.local.start(StartRequest(playbook=SOURCE))

@@ -20,8 +20,8 @@ from noetl_core.service.api_service import Service
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.registry import ToolRegistry
 from tests import commands
-from tests.asking import api_of
-from tests.served import served
+from tests.api_requests import api_of
+from tests.api_server import served
 from tests.servers import Handler, serving, url_of
 from tests.unit.cli.runs import Run
 

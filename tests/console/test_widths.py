@@ -13,8 +13,8 @@ from noetl_core.service.operations.base import Operations
 from tests.console.barriers import BEYOND, barriers
 from tests.console.browser import Watched, watched
 from tests.console.charts import page_of
-from tests.console.places import PAGES, SIMPLE, Served, ids_of
-from tests.console.stored import Stored
+from tests.console.page_addresses import PAGES, SIMPLE, Served, ids_of
+from tests.console.sample_store import Stored
 from tests.properties import some
 from tests.servers import serving
 

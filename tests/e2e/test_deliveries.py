@@ -107,7 +107,7 @@ def signed(body: bytes, delivery: str, secret: str = SECRET) -> dict[str, str]:
     return {"X-Hub-Signature-256": f"sha256={made}", "X-GitHub-Delivery": delivery, "X-GitHub-Event": "push"}
 
 
-@pytest.mark.nightly  # over moto at each commit: tests/unit/functions/test_ways_in.py
+@pytest.mark.nightly  # over moto at each commit: tests/unit/functions/test_hooks_and_admit.py
 def test_a_webhook_sent_twice_starts_one_execution_and_an_invalid_none(stack: Stack, api: Api) -> None:
     status, answer = api.call("POST", "/api/credentials", {"name": "hooks/ways-in", "data": {"secret": SECRET}, "paths": ["*"]})
     assert status == 201, answer

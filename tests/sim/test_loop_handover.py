@@ -20,10 +20,10 @@ from noetl_core.log.stored_values import Values
 from noetl_core.tools.base import ToolCall
 from noetl_core.views.executions import executions
 from tests.properties import crash_points, examples
-from tests.sim import generated
-from tests.sim.generated import GenLoop
+from tests.sim import generated_playbooks
+from tests.sim.generated_playbooks import GenLoop
 from tests.sim.ports import Faults
-from tests.sim.redriven import HEAD, again, failing
+from tests.sim.redrives import HEAD, again, failing
 from tests.sim.runs import ends, events, run, window_is_kept
 from tests.sim.world import World
 
@@ -81,13 +81,13 @@ def ended(world: World, execution_id: str) -> Counter[tuple[int, ...]]:
 
 @pytest.mark.nightly
 @given(
-    loop=generated.loops().map(lambda loop: replace(loop, mode="parallel", where="auto")),
-    faults=generated.faults,
+    loop=generated_playbooks.loops().map(lambda loop: replace(loop, mode="parallel", where="auto")),
+    faults=generated_playbooks.faults,
     after=st.integers(0, 300),
 )
 @examples(150)
 def test_a_loop_that_is_handed_over_anywhere_ends_as_one_that_stays(loop: GenLoop, faults: Faults, after: int) -> None:
-    source = generated.playbook([loop.step()])
+    source = generated_playbooks.playbook([loop.step()])
     stays = run(source, loop.tool, Faults())
     goes = run(source, loop.tool, faults, spread=SpreadRule(measured_s=after / 1_000_000, left_s=0, busy=0))
     world, state = goes

@@ -25,7 +25,7 @@ class SimAsks:
 
     world: World
     asked: list[Ask] = field(default_factory=list)
-    given: list[tuple[Ask, Command]] = field(default_factory=list)
+    replies: list[tuple[Ask, Command]] = field(default_factory=list)
     """The answers with a run that reached workers."""
     carry_out: Callable[..., Command | None] = asks.answer
 
@@ -44,7 +44,7 @@ class SimAsks:
         if faults.hits("lose_answer_of_ask", faults.lose_answer_of_ask):
             raise AskFailed("late", "the answer is lost", may_be_done=True)
         if command is not None:
-            self.given.append((ask, command))
+            self.replies.append((ask, command))
             if faults.hits("freeze", faults.freeze):
                 self.world.freeze()
         return command

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, quote
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 from noetl_core.api.app import Api
-from tests.asking import Context, alone
+from tests.api_requests import Context, alone
 from tests.servers import serving, url_of
 
 
@@ -40,8 +40,8 @@ def wsgi(api: Api) -> Callable[[dict[str, Any], Callable[..., Any]], Iterable[by
         with alone:
             answer = api.resolve(event, Context())
         status = HTTPStatus(answer["statusCode"])
-        given = [(name, value) for name, values in answer["multiValueHeaders"].items() for value in values]
-        start_response(f"{status.value} {status.phrase}", given)
+        response_headers = [(name, value) for name, values in answer["multiValueHeaders"].items() for value in values]
+        start_response(f"{status.value} {status.phrase}", response_headers)
         return [answer["body"].encode()]
 
     return application

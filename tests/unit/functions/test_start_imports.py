@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.functions.heavy import HEAVY
+from tests.unit.functions.lazy_modules import HEAVY
 
 ROOT = Path(__file__).parents[3]
 LOADED = """
@@ -39,10 +39,10 @@ print(len(collections), gc.isenabled())
 
 @cache
 def loaded(function: str) -> frozenset[str]:
-    return frozenset(json.loads(said_by(LOADED, function)))
+    return frozenset(json.loads(output_of(LOADED, function)))
 
 
-def said_by(program: str, function: str) -> str:
+def output_of(program: str, function: str) -> str:
     environment = {
         **os.environ,
         "PYTHONPATH": str(ROOT / "layers" / "noetl_core"),
@@ -88,5 +88,5 @@ def test_a_worker_imports_its_runner_before_its_first_command() -> None:
 @pytest.mark.untraced
 @pytest.mark.parametrize("function", ["admit", "router", "sweeper", "worker", "credentials", "hooks"])
 def test_the_garbage_collector_rests_during_an_import_and_works_behind_it(function: str) -> None:
-    collections, works = said_by(COLLECTOR, function).split()
+    collections, works = output_of(COLLECTOR, function).split()
     assert int(collections) < 20 and works == "True", "compiling the handler may need one, importing needs hundreds"

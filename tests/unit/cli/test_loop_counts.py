@@ -20,11 +20,11 @@ THREE = HEAD + (
 
 def test_keys_beside_a_table_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     output.result({"rows": [{"a": 1}, {"a": 2, "b": "x"}], "row_count": 2, "next": None, "more": [{"c": 3}]})
-    said = capsys.readouterr().out
-    assert [line.split("│")[-1].strip() for line in said.splitlines() if "│" in line][:2] == ["", "x"]
-    assert "row_count: 2" in said
-    assert "next: " in said
-    assert "more" in said and "c" in said and "3" in said
+    text = capsys.readouterr().out
+    assert [line.split("│")[-1].strip() for line in text.splitlines() if "│" in line][:2] == ["", "x"]
+    assert "row_count: 2" in text
+    assert "next: " in text
+    assert "more" in text and "c" in text and "3" in text
 
 
 def test_ended_of_all_and_failed(noetl: Run, tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_the_error_of_a_child_is_placed_in_its_file(noetl: Run, tmp_path: Path, 
     (tmp_path / folder).mkdir(exist_ok=True)
     (tmp_path / folder / "child.yaml").write_text(CHILD)
     (tmp_path / folder / "parent.yaml").write_text(PARENT)
-    said = noetl("run", f"{folder}/parent.yaml").stdout
+    output = noetl("run", f"{folder}/parent.yaml").stdout
     prefix = "" if folder == "." else f"{folder}/"
-    assert f"{prefix}child.yaml:5:27 template in step divide" in said
-    assert f"then {prefix}parent.yaml:6:" in said
+    assert f"{prefix}child.yaml:5:27 template in step divide" in output
+    assert f"then {prefix}parent.yaml:6:" in output

@@ -106,7 +106,7 @@ def test_existing_pins_stay_when_new_references_are_pinned() -> None:
 
 
 @pytest.mark.parametrize(
-    ("entry", "said"),
+    ("entry", "message"),
     [
         ("{ uses: shared/texts@4#greet }", 'workbook task "greet" uses shared/texts@4#greet, which was not found'),
         ("{ uses: other#greet }", "uses other#greet, which was not found"),
@@ -117,11 +117,11 @@ def test_existing_pins_stay_when_new_references_are_pinned() -> None:
         ("{ uses: 3 }", "cannot be '3'"),
     ],
 )
-def test_a_missing_shared_task_is_reported_where_it_is_used(entry: str, said: str) -> None:
+def test_a_missing_shared_task_is_reported_where_it_is_used(entry: str, message: str) -> None:
     text = pinned(f"{HEAD}workbook:\n  greet: {entry}\n{STEPS}", found)
     errors = [d for d in check(text)[1] if d.severity == "error"]
     assert [(d.code, d.line) for d in errors] == [("E211", 5)]
-    assert said in str(errors[0])
+    assert message in str(errors[0])
     with pytest.raises(InvalidPlaybook, match="E211"):
         parse_playbook(text)
 

@@ -17,7 +17,7 @@ from noetl_core.log.decoded_commits import RecentCommits
 from noetl_core.ports import EventStore
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.service.api_service import Service
-from tests.asking import ask
+from tests.api_requests import ask
 
 
 def observe_decoding(monkeypatch: pytest.MonkeyPatch, observe: Callable[[bytes, Sequence[AnyEvent]], None]) -> None:
@@ -79,7 +79,7 @@ class Decoded:
     def _answer(self, view: str, query: Mapping[str, str]) -> Any:
         words = {"begin": "from", "end": "to"}
         service = Service(lambda: self._local.control, lambda: b"key")
-        given = {words.get(name, name): value for name, value in query.items()}
-        answer = ask(service, "GET", f"/api/executions/{self._id}/{view}", given)
+        parameters = {words.get(name, name): value for name, value in query.items()}
+        answer = ask(service, "GET", f"/api/executions/{self._id}/{view}", parameters)
         assert answer.status == 200, answer.sent
         return answer.body

@@ -33,7 +33,7 @@ faults = st.one_of(
 """Arbitrary faults of deliveries, except that no message is lost forever."""
 
 
-def given_up(faults: Faults, error: Mapping[str, Any] | None) -> bool:
+def is_abandoned(faults: Faults, error: Mapping[str, Any] | None) -> bool:
     """Return whether so many workers in a row died that the control plane had to give up a run."""
     return faults.crash > 0 and error is not None and error["kind"] == "lost"
 

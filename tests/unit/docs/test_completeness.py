@@ -72,5 +72,5 @@ def test_limits_and_their_defaults() -> None:
 
 def test_the_page_states_which_errors_are_retryable() -> None:
     rows = re.findall(r"^\| (`[^|]+) \|[^|]+\| (yes|no) \|$", text("results.md"), re.MULTILINE)
-    shown = {kind: said == "yes" for kinds, said in rows for kind in re.findall(r"`(\w+)`", kinds)}
+    shown = {kind: word == "yes" for kinds, word in rows for kind in re.findall(r"`(\w+)`", kinds)}
     assert shown == {kind: kind in RETRYABLE_KINDS for kind in ERROR_KINDS}

@@ -93,8 +93,8 @@ def ask(
         "isBase64Encoded": base64,
     }
     with alone:
-        given = api.resolve(event, Context())
-    answer = Answer(given["statusCode"], given["multiValueHeaders"], given["body"])
+        response = api.resolve(event, Context())
+    answer = Answer(response["statusCode"], response["multiValueHeaders"], response["body"])
     if checked:
         check(api.route(event), answer)
     return answer
@@ -106,11 +106,11 @@ def check(pattern: str, answer: Answer) -> None:
         assert answer.status == 404
         return
     method, _, path = pattern.partition(" ")
-    said = document()["paths"][path.replace("+}", "}")][method.lower()]["responses"]
+    responses = document()["paths"][path.replace("+}", "}")][method.lower()]["responses"]
     if answer.status == 500:  # an internal error; tests that expect it say so
         return
-    assert str(answer.status) in said, f"{pattern} answers {answer.status}, of which the document says nothing"
-    content = said[str(answer.status)]["content"]
+    assert str(answer.status) in responses, f"{pattern} answers {answer.status}, of which the document says nothing"
+    content = responses[str(answer.status)]["content"]
     if answer.status == 304:
         assert not content and not answer.sent and answer.headers["ETag"]
         return

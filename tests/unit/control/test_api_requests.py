@@ -1,4 +1,4 @@
-"""Tests `tests.asking`: it refuses a history whose events do not match their schemas."""
+"""Tests `tests.api_requests`: it refuses a history whose events do not match their schemas."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.asking import validator_of
+from tests.api_requests import validator_of
 
 EVENT = {
     "event_id": "1",

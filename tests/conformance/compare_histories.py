@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from noetl_core.views.explain.replay import OF_ASKS
-from tests.conformance.observed import Observed
+from tests.conformance.observations import Observed
 
 ID = re.compile(r"\b(?:[a-z][0-9a-f]{24}|[0-9]{14,19})\b")
 """Ids of executions are below 2^63: one of 100,000 that are derived has fewer than 14 digits."""

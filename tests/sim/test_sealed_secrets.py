@@ -15,10 +15,10 @@ from noetl_core.engine.records import StreamId
 from noetl_core.expr import Secret
 from noetl_core.tools.base import ToolCall
 from tests.properties import some
+from tests.raw_events import Stored
 from tests.sim import invariants
 from tests.sim.ports import Crash, Faults
 from tests.sim.world import World
-from tests.stored import Stored
 
 TOKEN = "s3cr3t-t0ken/with+signs"
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: sim/sealed}\n"
@@ -206,10 +206,10 @@ def gives_plain(call: ToolCall) -> Outcome:
 
 
 @pytest.mark.parametrize(
-    "given", ["Bearer {{ login.token }}", "{{ login.token }}", "{{ [login] }}", "{{ _prev }}{{ login.token | default('none') }}"]
+    "text", ["Bearer {{ login.token }}", "{{ login.token }}", "{{ [login] }}", "{{ _prev }}{{ login.token | default('none') }}"]
 )
 @pytest.mark.parametrize("secret", ["true", "[token]"])
-def test_a_takeover_without_the_secret_says_so_and_sends_nothing(secret: str, given: str) -> None:
+def test_a_takeover_without_the_secret_says_so_and_sends_nothing(secret: str, text: str) -> None:
     world = World()
     deaths: list[Any] = []
 
@@ -224,7 +224,7 @@ def test_a_takeover_without_the_secret_says_so_and_sends_nothing(secret: str, gi
         return gives_plain(call)
 
     world.tool = dies_once
-    execution_id = world.start(DECLARED.replace("SECRET", secret).replace("INPUT", given)).execution_id
+    execution_id = world.start(DECLARED.replace("SECRET", secret).replace("INPUT", text)).execution_id
     state = world.run(execution_id)
     assert deaths and state.failure is not None
     assert state.failure["kind"] == "template"

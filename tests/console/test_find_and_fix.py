@@ -9,9 +9,9 @@ from playwright.sync_api import Browser, Locator, expect
 
 from noetl_console.local import LocalApi
 from noetl_core.runtime.local import LocalWiring
-from tests.console.asking import console
 from tests.console.browser import watched
-from tests.console.stored import HEAD, carried_out
+from tests.console.http_requests import console
+from tests.console.sample_store import HEAD, carried_out
 
 MOST_CLICKS = 4
 PATIENCE_MS = 300_000

@@ -1,4 +1,4 @@
-"""Circles in what waits for what."""
+"""Cycles in wait-for graphs (`engine.limits.cycles`): who is stuck, and the shortest cycle."""
 
 from __future__ import annotations
 

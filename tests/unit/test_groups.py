@@ -78,12 +78,12 @@ def ending(code: int, *lines: str) -> Work:
 def test_a_failure_is_reported_with_its_output(capsys: pytest.CaptureFixture[str]) -> None:
     good = ending(0, "first", "12 passed in 3 s", "last")
     assert run_all({"good": good, "bad": ending(3, "what was wrong"), "good too": good}) == 1
-    said = capsys.readouterr().out
-    assert "what was wrong\n" in said
-    assert "bad: failed with code 3" in said
-    assert "good: 12 passed in 3 s (" in said
-    assert "first" not in said and "last" not in said
-    assert said.endswith("failed: bad\n")
+    output = capsys.readouterr().out
+    assert "what was wrong\n" in output
+    assert "bad: failed with code 3" in output
+    assert "good: 12 passed in 3 s (" in output
+    assert "first" not in output and "last" not in output
+    assert output.endswith("failed: bad\n")
 
 
 def test_without_a_failure_all_passed(capsys: pytest.CaptureFixture[str]) -> None:

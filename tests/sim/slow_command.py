@@ -1,6 +1,6 @@
 """The `noetl` command with slow scripted tools: the process that `tests.sim.kills` kills.
 
-Run as `python -m tests.sim.killed FACTS ARGUMENT...`; FACTS is a JSON file that says how tools fail. Nothing of the simulator is
+Run as `python -m tests.sim.slow_command FACTS ARGUMENT...`; FACTS is a JSON file that says how tools fail. Nothing of the simulator is
 imported, so that the process starts as fast as the real one.
 """
 

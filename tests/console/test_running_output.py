@@ -11,10 +11,10 @@ from playwright.sync_api import Browser, expect
 from noetl_console.local import LocalApi
 from noetl_core.control.admit import register
 from noetl_core.runtime.local import LocalWiring
-from tests.console.asking import console
 from tests.console.barriers import barriers
 from tests.console.browser import watched
-from tests.console.stored import HEAD, IMAGE
+from tests.console.http_requests import console
+from tests.console.sample_store import HEAD, IMAGE
 
 CANARY = "canary-5b1d7e90aa"
 SLOW = (

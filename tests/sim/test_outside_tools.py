@@ -18,7 +18,7 @@ from noetl_core.views.executions import executions
 from noetl_core.views.explain.replay import replay
 from tests.properties import crash_points, some
 from tests.sim import invariants
-from tests.sim.outside import Crane, CraneTool
+from tests.sim.outside_service import Crane, CraneTool
 from tests.sim.ports import SECOND, Crash, Faults
 from tests.sim.runs import ends
 from tests.sim.world import World

@@ -17,7 +17,7 @@ from noetl_console.server import Console
 from noetl_core.control.admit import StartRequest, register
 from noetl_core.runtime.local import LocalWiring
 from noetl_core.views.executions.executions import status_of
-from tests.console.asking import console
+from tests.console.http_requests import console
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\n"
 SHOP = (
