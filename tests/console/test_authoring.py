@@ -191,7 +191,7 @@ def test_a_form_has_dates_lists_files_and_names_of_credentials(
     page.get_by_label("Its text from a file").set_input_files(file)
     expect(page.get_by_label("Statement")).to_have_value("SELECT 1\n")
     page.get_by_label("Database").select_option("shop/db")
-    page.get_by_text("What it assumes").click()
+    page.get_by_text("Assumptions").click()
     assert barriers(page) == []
     page.get_by_role("dialog").get_by_role("button", name="Start", exact=True).click()
     expect(page.locator(".head .chip")).to_have_text("completed", timeout=15_000)
