@@ -25,6 +25,8 @@ DATA = ROOT / "build/touched/.coverage"
 SETTINGS: Final[Mapping[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
 FORKED: Final = "in the processes of python tasks, which start without the packages of this environment (`python -I -S`)"
 UNTOUCHED: Final[Mapping[str, tuple[str, str]]] = {
+    "functions.credentials.app": ("in a process of the embedded stack, which is killed", "e2e/test_views.py"),
+    "noetl_cli.pytest_plugin": ("in a process of pytest, which loads plugins before it measures", "unit/testing/test_pytest.py"),
     "noetl_core.tools.sandbox.fork_server": (FORKED, "unit/tools/test_python_processes.py"),
     "noetl_core.tools.sandbox.libraries": (FORKED, "unit/tools/test_packages.py"),
     "noetl_core.tools.sandbox.operands": (FORKED, "unit/tools/test_operands.py"),
