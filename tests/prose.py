@@ -46,6 +46,7 @@ PAGES: Final = ("README.md", "CONTRIBUTING.md", "docs")
 RULES: Final[Mapping[str, str]] = {
     "first-word": "a docstring, comment, help text or description begins with a verb or a noun, not with a clause",
     "test-name": "the name of a test has a noun as its subject, not a clause",
+    "name": "a name says what it holds, not how that arrived",
     "word": "the word has a plain or a usual form",
     "long": "a sentence of a page has at most `LONGEST` words",
     "twice": "a word stands twice in a row",
@@ -61,6 +62,12 @@ _HELP: Final = re.compile(rf"\bhelp=\s*f?[\"']{_CLAUSE.pattern}")
 _DESCRIPTION: Final = re.compile(rf"\b[Dd]escription: (?:>-\s+|[\"'])?{_CLAUSE.pattern}")
 _CLAUSES: Final = "what|of|whom?|whose|whoever|how|whether|so_many"
 _TEST_NAME: Final = re.compile(rf"^ *(?:async )?def (test_(?:{_CLAUSES})_\w+_\w+)", re.MULTILINE)
+_ARRIVED: Final = "_?(?:said|given)"
+_NAME: Final = re.compile(
+    rf"^ *({_ARRIVED})(?:: [^=\n]+)? = |^ *(?:async )?def ({_ARRIVED})\(|^ *(?:async )?def [^\n]*[(,] ?({_ARRIVED})\b"
+    rf"|\bfor ({_ARRIVED}) in\b|\(({_ARRIVED}) := ",
+    re.MULTILINE,
+)
 _WORDS: Final[Mapping[str, str]] = {
     r"for ever": "forever",
     r"anew": "again",
@@ -127,6 +134,10 @@ def check_code(source: str, *, messages: bool = False) -> Iterator[Finding]:
     if _OPENS_COMMENT.search(source) or any(_may_be_comment(source, found.start()) for found in suspect):
         for line, text in comments(source):
             yield from _check_comment(text, line)
+    for found in _NAME.finditer(source):
+        line = source.count("\n", 0, found.start(found.lastindex or 0)) + 1
+        name = found[found.lastindex or 0]
+        yield Finding(line, "name", f"{name} says how a value arrived; name what it holds: payload, options, error, reply")
     if not suspect and not _OPENS_WITH_CLAUSE.search(source):
         return
     tree = ast.parse(source)

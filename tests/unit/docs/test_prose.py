@@ -263,3 +263,24 @@ def test_findings_are_printed_with_file_line_rule_and_remedy_and_fail(tmp_path: 
     first, second = capsys.readouterr().out.splitlines()
     assert first.startswith("cli/module.py:1: first-word: the docstring begins with 'What'")
     assert second == "docs/index.md:3: word: 'anew'; use: again"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "given = payload()",
+        "    _said: Mapping[str, Any] = {}",
+        "def given(self) -> int: ...",
+        "async def call(self, given: str) -> None: ...",
+        "names = [NAME.key for NAME in found]",
+        "if (NAME := payload()) is not None: ...",
+    ],
+)
+def test_a_name_that_says_how_its_value_arrived_is_found(line: str) -> None:
+    (found,) = code(f"{MODULE}\n{line.replace('NAME', 'said')}\n")
+    assert found.rule == "name" and found.line == MODULE.count("\n") + 2
+
+
+@pytest.mark.parametrize("line", ["@given(integers())", "given_up = 1", "forgiven = 2", "call(given=1)", "self.given_up = 3"])
+def test_a_name_with_such_a_part_is_allowed(line: str) -> None:
+    assert code(f"{MODULE}\n{line}\n") == []

@@ -167,9 +167,9 @@ for service in SERVICES:
     client = session.create_client(service, region_name="us-east-1", aws_access_key_id="a", aws_secret_access_key="b")
     client.meta.events.register("before-send", sends)
     for method, name in client.meta.method_to_api_mapping.items():
-        given = client.meta.service_model.operation_model(name).input_shape
+        shape = client.meta.service_model.operation_model(name).input_shape
         try:
-            getattr(client, method)(**({} if given is None else least(given)))
+            getattr(client, method)(**({} if shape is None else least(shape)))
         except Sent:
             continue
         print(f"{service}.{method} was not sent")
