@@ -136,8 +136,8 @@ def check_code(source: str, *, messages: bool = False) -> Iterator[Finding]:
             yield from _check_comment(text, line)
     for found in _NAME.finditer(source):
         line = source.count("\n", 0, found.start(found.lastindex or 0)) + 1
-        name = found[found.lastindex or 0]
-        yield Finding(line, "name", f"{name} says how a value arrived; name what it holds: payload, options, error, reply")
+        arrived = found[found.lastindex or 0]
+        yield Finding(line, "name", f"{arrived} says how a value arrived; name what it holds: payload, options, error, reply")
     if not suspect and not _OPENS_WITH_CLAUSE.search(source):
         return
     tree = ast.parse(source)
