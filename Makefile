@@ -77,7 +77,7 @@ coverage: setup
 	 $(BIN)/pytest -n 2 --dist loadfile --cov --cov-report= -m 'not untraced and not e2e and not soak and not scale and not load and not sam_local and not braket' || status=$$?; \
 	 $(BIN)/coverage report --sort=cover; exit $$status
 
-# Modules of the product of which no test of `make test` runs a function; data in build/touched. FILES=tests/unit/expr runs only these tests.
+# Modules of the product in which no test of `make test` runs a function; data in build/touched. FILES=tests/unit/expr runs only these tests.
 touched: setup
 	@$(BIN)/python -m tests.touched $(FILES)
 

@@ -28,6 +28,11 @@ SCRIPTS: Final = (
 SETTINGS: Final = (
     (".", "*.toml"),
     (".", "*.yml"),
+    (".", ".*.yaml"),
+    ("infra", "*/*.yml"),
+    ("infra", "*/*.toml"),
+    ("console/vendor", "*.sh"),
+    ("layers/noetl_core", "*.sh"),
     (".", "template.yaml"),
     (".", "Makefile"),
     ("docs", ".nav.yml"),
@@ -91,7 +96,7 @@ _MAY_REPEAT: Final = frozenset({"that", "had", "test"})
 _FENCE: Final = re.compile(r"^[ ]*(```+|~~~+)[^\n]*\n.*?^[ ]*\1[ ]*$", re.DOTALL | re.MULTILINE)
 _COMMENT: Final = re.compile(r"<!--.*?-->", re.DOTALL)
 _C_COMMENTS: Final = re.compile(r"(?:^[ ]*//[^\n]*(?:\n[ ]*//[^\n]*)*)|/\*.*?\*/|(?<=\s)// [^\n]*", re.DOTALL | re.MULTILINE)
-_HASH_COMMENTS: Final = re.compile(r"(?:^[ \t]*#[^\n]*(?:\n[ \t]*#[^\n]*)*)|(?<=\s)# [^\n]*", re.MULTILINE)
+_HASH_COMMENTS: Final = re.compile(r"(?:^[ \t]*#(?!!)[^\n]*(?:\n[ \t]*#[^\n]*)*)|(?<=\s)# [^\n]*", re.MULTILINE)
 _MARKS: Final = re.compile(r"(?:^|(?<=\n))[ \t]*(?://+|/\*+|\*+/?|#+!?)[ ]?|\s*\*/$")
 _SPAN: Final = re.compile(r"(`+)(?!`)(?:(?!\n\s*[\n|]).)+?(?<!`)\1(?!`)", re.DOTALL)
 _LINK: Final = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")

@@ -86,7 +86,8 @@ def untouched(files: Mapping[str, Path], lines: Callable[[Path], Collection[int]
 
 def faults(found: Collection[str], excused: Collection[str], *, whole: bool) -> list[str]:
     """Return what is wrong, in a line each. `whole`: all tests were run, so that each excuse must be needed."""
-    wrong = [f"{name}: no test of `make test` runs a function of it" for name in found if name not in excused]
+    tests = "no test of `make test`" if whole else "none of these tests"
+    wrong = [f"{name}: {tests} runs a function of it" for name in found if name not in excused]
     return wrong + [
         f"{name}: UNTOUCHED of tests/touched.py is not needed for it" for name in excused if whole and name not in found
     ]

@@ -21,7 +21,7 @@ done
   done
 } > "$out/LICENSES.txt"
 (cd "$out" && sha256sum LICENSES.txt codemirror.js preact.js) > "$out/SHA256SUMS"
-# Of the tests alone: what finds barriers in pages.
+# axe, which finds barriers in pages, is only for the tests.
 axe=../../tests/console/vendor
 if [ "$out" != "$kept" ]; then axe=$out.axe; trap 'rm -rf "$out" "$out.axe"' EXIT; fi
 mkdir -p "$axe"

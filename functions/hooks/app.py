@@ -48,7 +48,7 @@ def _hooks() -> Hooks:
     sink = SqsWebhookSink(os.environ["INBOX_QUEUE_URL"], results())
     secrets = SecretsManager(os.environ.get("SECRETS_PREFIX", "noetl/"))
     rates, rate = DynamoRequestRates(catalog), float(os.environ.get("HOOK_RATE", RATE))
-    return Hooks(find, secrets, sink, SystemClock(), about, why_it_cannot_start, rates, rate, paths_required=True)
+    return Hooks(find, secrets, sink, SystemClock(), about, refusal_of, rates, rate, paths_required=True)
 
 
 hooks = cache(_hooks)
@@ -61,7 +61,7 @@ def _playbooks() -> RegisteredPlaybooks:
     return RegisteredPlaybooks(DynamoPlaybookCatalog(os.environ["CATALOG_TABLE"]), os.environ.get("STRICT") == "true")
 
 
-def why_it_cannot_start(record: TriggerRecord, delivery: WebhookDelivery) -> Mapping[str, Any] | None:
+def refusal_of(record: TriggerRecord, delivery: WebhookDelivery) -> Mapping[str, Any] | None:
     from noetl_core.control.triggers.validation import why_it_cannot_start  # 200 ms: only for webhooks with `respond: validated`
 
     return why_it_cannot_start(_playbooks(), record, delivery)

@@ -1,4 +1,4 @@
-"""Compares the pictures of docs/console.md with the pages. `NOETL_SCREENSHOTS=docs/console` takes them again."""
+"""Takes the pictures of docs/console.md: `NOETL_SCREENSHOTS=docs/console` keeps them, with `NOETL_TIMES=1` all of them. The page names each."""
 
 from __future__ import annotations
 

@@ -66,7 +66,8 @@ def _operated(id: str, status: str, how: str) -> None:
 def redrive(
     id: Id,
     begin: Annotated[
-        str | None, typer.Option("--from", help="The place to begin (default: the failure)", metavar="STEP[/TASK][@N]")
+        str | None,
+        typer.Option("--from", help="Step or task to begin with (default: the one that failed)", metavar="STEP[/TASK][@N]"),
     ] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="A key of ctx to set; repeatable", metavar="ctx.A=VALUE")

@@ -25,7 +25,10 @@ def promises(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     kept = {k: v for k, v in value.items() if not (k in PROSE and isinstance(v, str)) and not k.startswith("Event.")}
-    return {k: promises(v) for k, v in kept.items() if k not in ("Event", "info")}
+    found = {k: promises(v) for k, v in kept.items() if k not in ("Event", "info")}
+    if isinstance(found.get("anyOf"), list):  # its order depends on which module named the types first
+        found["anyOf"].sort(key=lambda choice: json.dumps(choice, sort_keys=True))
+    return found
 
 
 def broken(old: Any, new: Any, at: str = "", growing: bool = False) -> Iterator[str]:

@@ -50,8 +50,8 @@ def test_a_local_run_loads_the_operations_that_it_calls(tmp_path: Path) -> None:
 PARSED = """
 import sys
 from noetl_core.dsl import parse
-read, texts = parse._read, []
-parse._read = lambda text, *more, **options: (texts.append(text), read(text, *more, **options))[1]
+read, texts = parse.read, []
+parse.read = lambda text, *more, **options: (texts.append(text), read(text, *more, **options))[1]
 sys.argv = ["noetl", *sys.argv[1:]]
 from noetl_cli.main import main
 try: main()

@@ -190,7 +190,7 @@ def test_registrations_trigger_switches_and_credentials_record_their_caller(ask:
     ask(EVE, "POST", "triggers/team/waits/nightly/disable", {})
     changes = ask({}, "GET", "playbooks/team/waits/about").body["changes"]
     assert [(c["by"], c["what"]) for c in changes] == [
-        ("7f3c-eve", "trigger nightly switched off"),
+        ("7f3c-eve", "trigger nightly disabled"),
         (ARN, "registered version 1"),
     ]
     ask(EVE, "POST", "credentials", {"name": "api", "data": {"token": "t"}})

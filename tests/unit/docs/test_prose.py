@@ -284,3 +284,8 @@ def test_a_name_that_says_how_its_value_arrived_is_found(line: str) -> None:
 @pytest.mark.parametrize("line", ["@given(integers())", "given_up = 1", "forgiven = 2", "call(given=1)", "self.given_up = 3"])
 def test_a_name_with_such_a_part_is_allowed(line: str) -> None:
     assert code(f"{MODULE}\n{line}\n") == []
+
+
+def test_the_comment_below_the_first_line_of_a_script_is_checked() -> None:
+    (found,) = prose.check_settings("#!/usr/bin/env bash\n# Where the files are.\nls\n")
+    assert (found.rule, found.line) == ("first-word", 2)

@@ -151,7 +151,7 @@ def test_the_webhook_role_allows_the_calls_that_validate_a_request(cloud: None, 
     for name, wrong in (("latest", None), ("stable", "not_found")):
         record = hooks.DynamoTriggers(os.environ["CATALOG_TABLE"]).trigger("team/taker", name)
         calls.clear()
-        found = hooks.why_it_cannot_start(record, WebhookDelivery("team/taker", name, "1", {"headers": {}, "body": {}}, 0))
+        found = hooks.refusal_of(record, WebhookDelivery("team/taker", name, "1", {"headers": {}, "body": {}}, 0))
         assert (found and found["code"]) == wrong
         read |= {(one.key or "").partition("#")[0] for one in calls}
         assert refused("HooksFunction", calls) == set()

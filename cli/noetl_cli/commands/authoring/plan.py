@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 @app.command()
 def plan(
     file: Annotated[Path, typer.Argument(metavar="FILE")],
-    last: Annotated[int, typer.Option(help="Number of past executions to read", min=0, max=MAX_PAST_RUNS, metavar="N")] = 20,
+    last: Annotated[
+        int, typer.Option(help="Number of newest executions to learn from", min=0, max=MAX_PAST_RUNS, metavar="N")
+    ] = 20,
     base: Annotated[
         Path | None, typer.Option(help="An earlier version: list the steps and arcs that differ", metavar="FILE")
     ] = None,

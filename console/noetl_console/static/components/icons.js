@@ -1,4 +1,4 @@
-// Icons. Each has its own shape, so that colour alone distinguishes none.
+// Icons. Each has its own shape, so that they differ by more than colour.
 import { html } from "../vendor/preact.js";
 
 const PATHS = {

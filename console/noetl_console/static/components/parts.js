@@ -5,7 +5,7 @@ import { notify } from "../core/notices.js";
 import { href, route } from "../core/router.js";
 import { Icon } from "./icons.js";
 
-/** A foreign name or value: on one line, shortened, and isolated in its text direction. */
+/** A name or value from outside: on one line, shortened, and isolated in its text direction. */
 export const bdi = (value, length) => html`<bdi>${oneLine(value, length)}</bdi>`;
 
 /** The message of an empty page or list: its meaning, and the next step. */

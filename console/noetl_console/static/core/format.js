@@ -65,7 +65,7 @@ export function oneLine(value, length = 120) {
 /** A template without its braces. */
 export const guard = (text) => oneLine(text.replace(/^\s*\{\{\s*|\s*\}\}\s*$/g, ""), 34);
 
-/** The index of an iteration in words: `617`, nested `3.14`. */
+/** The index of an iteration as text: `617`, nested `3.14`. */
 export const iteration = (index) => (Array.isArray(index) ? index.join(".") : String(index));
 
 export const plural = (n, word, words = `${word}s`) => `${number(n)} ${n === 1 ? word : words}`;

@@ -37,7 +37,7 @@ export function startKeys() {
     if (!enabled.value && event.key.length === 1 && !all) return;
     const key = all ? "Ctrl+K" : event.shiftKey && event.key.length > 1 ? `Shift+${event.key}` : event.key;
     const two = performance.now() - beforeAt < SEQUENCE_MS ? `${before} ${key}` : "";
-    const list = [...bindings.peek()].reverse(); // the last one is on top
+    const list = [...bindings.peek()].reverse(); // the newest component is on top: its keys come first
     const found = list.find((b) => b.keys === two) ?? list.find((b) => b.keys === key);
     [before, beforeAt] = found ? ["", 0] : [key, performance.now()];
     if (found) {

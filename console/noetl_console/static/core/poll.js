@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "../vendor/preact.js";
 import { get } from "./api.js";
 
 const SLOWEST_MS = 30000;
-const IDLE_MS = 8000; // minimum between requests of an idle page, multiplied by its polls
+const IDLE_MS = 8000; // interval to which the requests of an idle page slow down; each poll multiplies it by the number of polls
 const GROWTH = 1.5;
 let polls = 0; // number of active polls
 

@@ -4,7 +4,7 @@ import { signal } from "../vendor/preact.js";
 import { access } from "./api.js";
 
 const ASKED = "noetl-sign-in"; // {state, verifier, hash}, while the pool's page is open
-const BEFORE = "noetl-signed-in"; // the user has signed in there in this tab: a reload needs no new sign-in
+const BEFORE = "noetl-signed-in"; // the user has signed in there in this tab: after a reload, the console goes to that page by itself
 const EARLY_MS = 30000;
 
 let settings = {};

@@ -59,7 +59,7 @@ export function Batch({ ids, filters, onClose }) {
 /** Filters in words. */
 function said(filters) {
   const parts = ["status", "path", "label", "since", "until", "q", "search"].filter((name) => filters[name]).map((name) => `${{ q: "search", search: "attributes" }[name] ?? name} ${filters[name]}`);
-  return html`${bdi(parts.join(", ") || "the whole list", 200)}`;
+  return html`${bdi(parts.join(", ") || "none (the whole list)", 200)}`;
 }
 
 /** The executions that would accept the action, and those that would refuse it: `{would, refused, more}`. */

@@ -19,7 +19,7 @@ const FAR_MS = 20; // and by at least this many milliseconds
 export function Compare() {
   const { a, b, version } = route.value.query;
   return html`<div class="page">
-    <header class="page-head"><h1>Compare</h1><span class="soft">two executions, or the recorded decisions of one with those of another playbook version</span></header>
+    <header class="page-head"><h1>Compare</h1><span class="soft">two executions, or one execution and the decisions of another version of its playbook</span></header>
     <${Compared} key=${a} a=${a} b=${b} version=${version} />
     ${a && b ? html`<${Two} key=${`${a} ${b}`} a=${a} b=${b} />` : a && version ? html`<${Again} key=${`${a} v${version}`} id=${a} version=${version} />` : a ? html`<${Others} key=${a} a=${a} />` : html`<${Card}><${Empty} title="Which ones?">Choose an execution here, or press Compare… on its page.<//><//>`}
   </div>`;

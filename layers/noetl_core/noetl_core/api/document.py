@@ -79,7 +79,7 @@ def _answer_type(kind: Kind) -> Any:
     """Return the type of an operation's JSON answers; None if it has none, or one with arbitrary keys."""
     if kind is GetDocument or JSON not in kind.http.media:
         return None
-    (base,) = kind.__orig_bases__  # type: ignore[attr-defined]  # schemas of generic classes
+    (base,) = kind.__orig_bases__  # type: ignore[attr-defined]  # only generic classes have it
     (found,) = get_args(base)
     text = kind.http.answers or found.__forward_arg__ if isinstance(found, ForwardRef) else str(found)
     module, _, name = text.partition(" | ")[0].partition(".")

@@ -84,7 +84,7 @@ def _end(control: Control, stream: StreamId, last: Commit | None, error: Failure
 def _close_gate(control: Control, state: State, runs: list[str]) -> None:
     """Tell the workers of these runs to stop. Runs that have ended since are removed from the gate."""
     gate = control.gates.gate(state.execution_id)
-    names = [*runs, *(run for run in sorted(gate.stopped_runs) if run in state.runs and run not in runs)]
-    stopped = frozenset(names[:MAX_STOPPED])
+    run_ids = [*runs, *(run for run in sorted(gate.stopped_runs) if run in state.runs and run not in runs)]
+    stopped = frozenset(run_ids[:MAX_STOPPED])
     if not stopped <= gate.stopped_runs:
         control.gates.set_gate(state.execution_id, replace(gate, stopped_runs=stopped, expires_at=state.expires_at))

@@ -83,7 +83,7 @@ const SHOWN = 5;
 export function Waits({ run }) {
   const waits = run.head.waiting_for ?? [];
   if (!waits.length || run.moment.at) return null;
-  return html`<section class="waits" aria-label="Waits for"><h2>Waits for</h2><ul>${waits.slice(0, SHOWN).map((w) => html`<li key=${w.wait_id}><p>Waits for <b>${waitWords(w)}</b>${w.task ? html` in ${bdi(w.task, 60)}` : null}${w.until ? html` <span class="soft">until ${dateTime(w.until)}</span>` : null}${w.kind === "limit" ? html`<${Held} wait=${w} />` : null}</p>
+  return html`<section class="waits" aria-label="Waits"><h2>Waits</h2><ul>${waits.slice(0, SHOWN).map((w) => html`<li key=${w.wait_id}><p>Waits for <b>${waitWords(w)}</b>${w.task ? html` in ${bdi(w.task, 60)}` : null}${w.until ? html` <span class="soft">until ${dateTime(w.until)}</span>` : null}${w.kind === "limit" ? html`<${Held} wait=${w} />` : null}</p>
       ${w.description ? html`<p class="text"><bdi>${w.description}</bdi></p>` : null}
       ${w.kind === "callback" && !w.signal ? html`<${Answer} callback=${w} execution_id=${run.id} done=${run.look} />` : null}</li>`)}</ul>
     ${waits.length > SHOWN ? html`<p class="soft">and ${plural(waits.length - SHOWN, "other")}</p>` : null}</section>`;

@@ -12,8 +12,8 @@ import { Virtual } from "../../components/virtual.js";
 const PART = 200;
 const ROW = 25;
 const KEPT = 40; // parts
-const FEW = 20; // matching events: if a page has fewer, this many earlier pages are requested at once
-const PAGES = 5;
+const FEW = 20; // number of matching events for which one request reads earlier pages
+const PAGES = 5; // maximum number of pages that it reads for them
 const FIELDS = "event_id,timestamp,name,status,step,task,iteration,attempt,source";
 
 export function Events({ run }) {

@@ -7,7 +7,7 @@ import { put } from "../../core/router.js";
 import { Icon } from "../../components/icons.js";
 
 /** `{event, position, seek, now, error}` of the event `at`, which is the `n`-th where that is known (`position` is null where it is not).
- * `seek(n)` goes to the n-th event; while a request is in progress, only the newest of the others waits. */
+ * `seek(n)` goes to the n-th event; calls during a request replace each other: only the last one waits. */
 export function useMoment(id, at, n) {
   const [found, set] = useState({ event: null, position: null, error: null });
   const wish = useRef(null);

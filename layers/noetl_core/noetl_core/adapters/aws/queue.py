@@ -108,8 +108,8 @@ class SqsCommandQueue:
         if len(body) > MAX_MESSAGE:
             key = f"{command.execution_id}/commands/{command.run_id}-{command.expected_seq}-{command.mode}.json"
             stored = self._results.put(key, body.encode())["key"]
-            ids = {k: getattr(command, k) for k in ("execution_id", "run_id", "step", "expected_seq")}
-            body = json.dumps({STORED: stored, **ids})  # `ids` are for `handle_dead_letter`
+            fields = {k: getattr(command, k) for k in ("execution_id", "run_id", "step", "expected_seq")}
+            body = json.dumps({STORED: stored, **fields})  # `fields` are for `handle_dead_letter`
         return body
 
 

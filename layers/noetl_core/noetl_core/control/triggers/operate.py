@@ -157,7 +157,7 @@ def switch(control: Control, path: str, name: str, *, on: bool) -> shapes.Trigge
         control.triggers.put_trigger(new, record.revision)
         set_due(control, new)
         if control.by is not None:
-            record_change(control, path, f"trigger {name} switched {'on' if on else 'off'}")
+            record_change(control, path, f"trigger {name} {'enabled' if on else 'disabled'}")
         return as_listed(control, new, control.catalog.about(path).deleted_at)
 
     return retry_conflicts(attempt, f"trigger {name} of {path}")

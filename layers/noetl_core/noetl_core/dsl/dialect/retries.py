@@ -150,9 +150,9 @@ def _backoff(r: Reader, parts: Mapping[str, Node], place: str) -> tuple[str, Any
         return ("none" if multiplier is None else "exponential"), multiplier
     if isinstance(node.value, bool):
         return ("exponential" if node.value else "none"), multiplier if node.value else None
-    base = number(node.value)
-    if base is not None:  # `backoff: 2.0` is a factor
-        return ("exponential", base) if base > 1 else ("none", None)
+    growth = number(node.value)
+    if growth is not None:  # `backoff: 2.0` is a factor
+        return ("exponential", growth) if growth > 1 else ("none", None)
     form = _BACKOFFS.get(str(node.value).lower())
     if form is None:
         r.choice(node, sorted(_BACKOFFS), f"backoff of {place}")

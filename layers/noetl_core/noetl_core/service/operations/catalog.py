@@ -149,8 +149,8 @@ def start_backfill(on: Operations, request: Backfill) -> shapes.BackfillStarted:
     control = on.control()
     path, version = path_and_version(request.path, request.version)
     parallel = 1 if request.parallel is None else request.parallel
-    occurrences = backfill.Backfill(path, request.begin, request.end, version, request.trigger, parallel, request.again or "")
-    planned = backfill.plan(control, occurrences)
+    selection = backfill.Backfill(path, request.begin, request.end, version, request.trigger, parallel, request.again or "")
+    planned = backfill.plan(control, selection)
     instants = [each["backfill"]["scheduled_at"] for each in planned.occurrences]
     found: shapes.BackfillStarted = {
         "playbook": executions.version_as_dict(control.catalog.get(path, planned.version)),
@@ -161,7 +161,7 @@ def start_backfill(on: Operations, request: Backfill) -> shapes.BackfillStarted:
     }
     if request.preview:
         return found
-    started = backfill.start_backfill(control, occurrences, planned)
+    started = backfill.start_backfill(control, selection, planned)
     return {**found, "execution_id": started.execution_id, "created": started.created}
 
 

@@ -322,7 +322,7 @@ class ExecutionIndexContract:
         assert again == Due(START + 90, "11")
         assert index.claim_due(again, START + 180) == 2
         assert index.claim_due(Due(START + 180, "11"), START + 270) == 3
-        index.set_due("11", START + 300, seen=START + 270)  # the reading has ended
+        index.set_due("11", START + 300, seen=START + 270)  # the reconciliation has ended
         assert index.claim_due(Due(START + 300, "11"), START + 400) == 1
         index.clear_due("11")
         assert index.claim_due(Due(START + 400, "11"), START + 500) is None

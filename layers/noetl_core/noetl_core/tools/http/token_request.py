@@ -69,7 +69,7 @@ def _explained(error: ErrorInfo, grant: Grant) -> ErrorInfo:
     if isinstance(error.code, int):
         failure = f"{failure.partition(': HTTP ')[0]}: HTTP {error.code}"  # without the reason that any field of the body gives
     message = f"no access token: {failure}{f' ({reason})' if reason else ''}"
-    answer = {"status": error.code, "error": reason} if isinstance(error.code, int) else None
+    public_details = {"status": error.code, "error": reason} if isinstance(error.code, int) else None
     if error.code in (400, 401, 403):
-        return ErrorInfo("auth", message, False, error.code, answer)
-    return ErrorInfo(error.kind, message, error.retryable, error.code, answer)
+        return ErrorInfo("auth", message, False, error.code, public_details)
+    return ErrorInfo(error.kind, message, error.retryable, error.code, public_details)

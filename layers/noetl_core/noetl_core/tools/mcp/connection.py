@@ -126,9 +126,9 @@ class Connection:
         self._session = reply.headers.get("mcp-session-id", "")
         if len(self._session) >= LEAST_SECRET:
             self._call.conceal([self._session])
-        notice = await self._post("notifications/initialized", notify=True)
-        if notice.failure is not None:
-            raise _raised(notice)
+        confirmation = await self._post("notifications/initialized", notify=True)
+        if confirmation.failure is not None:
+            raise _raised(confirmation)
         return None
 
     async def _reply(self, method: str, params: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Reply:

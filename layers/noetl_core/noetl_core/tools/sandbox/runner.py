@@ -252,7 +252,7 @@ def _encoded(value: Any) -> bytes:
 
 def _run(code: types.CodeType, task: Mapping[str, Any], config: Mapping[str, Any]) -> Any:
     args: dict[str, Any] = task["args"]
-    arguments: dict[str, Any] = {**task.get("step_args", {}), **args}
+    arguments: dict[str, Any] = {**task["step_args"], **args}
     own = {"args": args or arguments, "input_data": arguments, "context": task.get("context", {})}
     module = types.ModuleType(MODULE)
     names = module.__dict__

@@ -267,7 +267,7 @@ class LoopFrames:
 
     def _claim_rows(self, claim: ClaimIds) -> Claimed:
         rows: dict[str, Row] = {}
-        key_type, requests = None, 0
+        key_type = None
         while len(rows) < self._size:
             inputs = self._opened_source.claim(claim, self._size - len(rows), self._lease_s)
             try:
@@ -276,7 +276,7 @@ class LoopFrames:
                 raise SourceFailed({"kind": "schema", "message": str(error), "retryable": False}) from None
             known = len(rows)
             rows.update((row.key, row) for row in claimed.rows)
-            key_type, requests = claimed.key_type or key_type, requests + 1
+            key_type = claimed.key_type or key_type
             if len(rows) == known or self._opened_source.fills:
                 break
         return Claimed(list(rows.values()), key_type)
