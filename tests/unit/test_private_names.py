@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -18,6 +19,8 @@ PACKAGE = re.compile(r"noetl_\w+|bench|functions")
 PRIVATE = re.compile(r"_[A-Za-z]\w*(?<!_)")
 MAYBE = re.compile(r"""[\w\])]\._[A-Za-z]|\bimport\b.*\b_[A-Za-z]|(?<=['".])_[A-Za-z]\w*['"]""")
 """A text without a match uses no private name of anything else."""
+PROGRAM = re.compile(r"^ *(?:from|import) (?:noetl_\w+|bench|functions)\b", re.MULTILINE)
+"""A string with a match is a program that a test runs in another process."""
 OWN = re.compile(
     r"\b(?:self|cls)\.(_[A-Za-z]\w*)|^ *(?:(?:async )?def|class) (_[A-Za-z]\w*)|^ *(_[A-Za-z]\w*)(?=[:,] | = )", re.MULTILINE
 )
@@ -59,7 +62,8 @@ def private_to_the_product() -> frozenset[str]:
 @cache
 def texts() -> dict[str, str]:
     folder = ROOT / "tests"
-    return {str(file.relative_to(folder)): file.read_text() for file in sorted(folder.rglob("*.py"))}
+    files = [file for file in sorted(folder.rglob("*.py")) if file != Path(__file__)]  # its examples use such names
+    return {str(file.relative_to(folder)): file.read_text() for file in files}
 
 
 def used(text: str, private: frozenset[str]) -> Iterator[tuple[int, str]]:
@@ -94,6 +98,9 @@ def used(text: str, private: frozenset[str]) -> Iterator[tuple[int, str]]:
                     )
                     if PRIVATE.fullmatch(name) and of_product:
                         yield node.lineno, name
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and PROGRAM.search(node.value):
+            with suppress(SyntaxError):  # a template of a program
+                yield from ((node.lineno + line - 1, name) for line, name in used(node.value, private))
 
 
 def test_no_test_uses_a_private_name_of_the_product() -> None:
@@ -120,6 +127,7 @@ def test_no_test_uses_a_private_name_of_the_product() -> None:
         ("def test_x(monkeypatch, store):\n    monkeypatch.setattr(store, '_db', 1)", [(2, "_db")]),
         ("import noetl_core.x as x\ndef test_x(dying):\n    dying.setattr(x, '_wait', 1)", [(3, "_wait")]),
         ("def test_x(dying):\n    dying.setattr('noetl_core.x._wait', 1)", [(2, "_wait")]),
+        ('RUN = """\nfrom noetl_core.dsl import parse\nparse._read = 1\n"""', [(3, "_read")]),
         ("import os\nfrom collections import namedtuple\nos._exit(1)\nnamedtuple('A', 'b')(1)._replace(b=2)", []),
         ("class Own:\n    def _make(self):\n        return self._db", []),
         ("from botocore.client import BaseClient\ndef test_x(patch):\n    patch.setattr(BaseClient, '_make_api_call', 1)", []),
