@@ -23,10 +23,10 @@ def columns(otherwise: int) -> int:
 
 def visible(text: str) -> str:
     """Return a text without colours, and with escapes in place of characters that control a terminal."""
-    return _FOREIGN.sub(_shown, text)
+    return _FOREIGN.sub(_escaped, text)
 
 
-def _shown(found: re.Match[str]) -> str:
+def _escaped(found: re.Match[str]) -> str:
     return "" if len(found[0]) > 1 else found[0].encode("unicode_escape").decode()
 
 

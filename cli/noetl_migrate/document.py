@@ -288,25 +288,25 @@ def _revisited(root: Map, steps: list[tuple[Entry, Map]]) -> set[str]:
 def _targets(step: Map) -> Iterator[str]:
     for key in ("next", "case"):
         value = step.get(key)
-        yield from _named(value) if value is not None else ()
+        yield from _target_names(value) if value is not None else ()
 
 
-def _named(value: Node) -> Iterator[str]:
+def _target_names(value: Node) -> Iterator[str]:
     """Return the steps that are named below `next` or `case`."""
     if isinstance(value, Scalar):
         if isinstance(value.value, str):
             yield value.value
     elif isinstance(value, Seq):
         for e in value.entries:
-            yield from _named(followed(e.value))
+            yield from _target_names(followed(e.value))
     elif isinstance(value, Map):
         for e in value.entries:
             if e.key == "step":
                 yield str(plain(e.value))
             elif e.key in ("next", "then", "arcs"):
-                yield from _named(followed(e.value))
+                yield from _target_names(followed(e.value))
             elif e.key not in ("when", "args", "desc", "spec"):
-                yield from (n for n in _named(followed(e.value)) if isinstance(followed(e.value), Map))
+                yield from (n for n in _target_names(followed(e.value)) if isinstance(followed(e.value), Map))
 
 
 # --- comments -----------------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ FRAMES: Final = 8
 
 def causes(found: Why, sources: Sources, details: Any = None) -> None:
     """Print the errors that led to a failure, the root first. `details` are those of the last one, if they are stored."""
-    own = _named(found, sources)
+    own = _playbook_name(found, sources)
     for number, cause in enumerate(found["causes"]):
         name = sources.name(cause["playbook"]) if "playbook" in cause else own
         where = sources.place(name, cause) + " " if "line" in cause else ""
@@ -54,7 +54,7 @@ def _message(text: str) -> str:
 
 def facts(found: Why, sources: Sources) -> None:
     """Print facts, each with the facts that led to it below."""
-    own = _named(found, sources)
+    own = _playbook_name(found, sources)
     for fact in found["facts"]:
         print(f"{'  ' * fact['depth']}{line(fact, own, sources)}")
     if found["more"]:
@@ -74,7 +74,7 @@ def line(fact: Fact, playbook: str, sources: Sources) -> str:
     return f"{styled(where, 'bold')}{visible(fact['text'])}"
 
 
-def _named(found: Why, sources: Sources) -> str:
+def _playbook_name(found: Why, sources: Sources) -> str:
     playbook = found["playbook"]
     return sources.name(playbook["path"], playbook["digest"], playbook["version"])
 

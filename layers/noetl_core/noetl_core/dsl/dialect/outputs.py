@@ -96,7 +96,7 @@ def _name(step: Node) -> str:
 def _refuse_in_workbook(e: Edits, root: Node) -> None:
     """Report names in the entries of a workbook: the task that uses an entry has the result."""
     for name, _, task in tasks_below(root.get("workbook"), ""):
-        for one in _named(e, task, f'task "{name}" of the workbook', task):
+        for one in _selected_names(e, task, f'task "{name}" of the workbook', task):
             message = (
                 f"{one.name} in {SELECT} of the workbook's task {name} cannot be read: only a task that uses it has a result"
             )
@@ -132,11 +132,11 @@ def _of_step(e: Edits, step: Node) -> tuple[list[Named], Table, Selections]:
     found: Selections = []
     tasks = Table()
     last = next(last_tasks(step), None)
-    own = _named(e, step, f'step "{step_name}"', last)
+    own = _selected_names(e, step, f'step "{step_name}"', last)
     if own:
         found.append((step, (), f'step "{step_name}"', own))
     for name, path, task in tasks_below(step.get("tool"), f"{step_name}_task"):
-        here = _named(e, task, f'task "{name}"', task)
+        here = _selected_names(e, task, f'task "{name}"', task)
         if not here:
             continue
         found.append((step, ("tool", *path), f'task "{name}"', here))
@@ -155,7 +155,7 @@ def _of_each(step: str, one: Named) -> tuple[str, str]:
     return message, f"read it of each result: {{{{ {step} | map(attribute='{path}') | list }}}}"
 
 
-def _named(e: Edits, holder: Node, what: str, task: Node | None) -> list[Named]:
+def _selected_names(e: Edits, holder: Node, what: str, task: Node | None) -> list[Named]:
     """Return the names in the `output` of a step or a task; malformed entries are reported. `task` is the task with the
     result."""
     output = holder.get("output")

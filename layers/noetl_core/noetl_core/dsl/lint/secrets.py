@@ -70,7 +70,7 @@ def secrets(lint: Lint) -> None:
             if not shapes and kinds[key] is None:
                 continue
             text = value if isinstance(value, str) else _number(node)
-            what = None if text is None else (shapes and _shape(text)) or _named(kinds[key], text, names_only)
+            what = None if text is None else (shapes and _shape(text)) or _secret_in_value(kinds[key], text, names_only)
             if what:
                 hint = "declare a credential: keychain, and read keychain.<name> in a task"
                 lint.report("W517", node, f"{what} in plain text", hint)
@@ -97,7 +97,7 @@ def _kind(key: str) -> str | None:
     return None if found is None else "name" if found[2] in _NAMES else "key"
 
 
-def _named(kind: str | None, text: str, names_only: bool) -> str | None:
+def _secret_in_value(kind: str | None, text: str, names_only: bool) -> str | None:
     """Return the kind of secret in the value of such a key, if it is one."""
     if kind is None or is_template(text) or not text.strip() or _PLACEHOLDER.fullmatch(text.strip()):
         return None
