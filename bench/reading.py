@@ -79,7 +79,7 @@ def _routed(times: int) -> list[Figure]:
             ("reading the state just after an event", [_state_at(event) for event in ids]),
         ):
             asked = tuple(_fresh_ms(store, execution_id, ask) for ask in asks)
-            out.append(Figure(f"  {title}, {name}", "ms", asked, SEEK_MS, note="processor time"))
+            out.append(Figure(f"  {name}: {title}", "ms", asked, SEEK_MS, note="processor time"))
         return out + _explained(store, execution_id, "b", ids[0], name, times)
 
 
@@ -108,7 +108,7 @@ def _explained(store: Path, execution_id: str, step: str, event: str, name: str,
         ("how it differs", DIFF_MS, lambda c, e: diff(c, e, e)),
     ):
         asked = tuple(_fresh_ms(store, execution_id, ask) for _ in range(times))
-        out.append(Figure(f"  {title}, {name}", "ms", asked, budget_ms, note="processor time"))
+        out.append(Figure(f"  {name}: {title}", "ms", asked, budget_ms, note="processor time"))
     return out
 
 
@@ -144,10 +144,10 @@ def _of(items: int, budget: float, home: Path, times: int) -> list[Figure]:
         by_filter = [tuple(_page_ms(store, execution_id, after, wanted) for _ in range(times)) for wanted in FILTERS]
         slowest = max(by_filter, key=statistics.median)
         note = f"processor time, slowest of {len(FILTERS)} filters"
-        out.append(Figure(f"  {where} page, {name}", "ms", slowest, PAGE_MS, note=note))
+        out.append(Figure(f"  {name}: {where} page", "ms", slowest, PAGE_MS, note=note))
     for title, budget_ms, ask in (
         ("summary of the execution", SUMMARY_MS, executions.summary),
-        ("summary of the step, its iterations grouped into cells", SUMMARY_MS, _step),
+        ("summary of the step, with its iterations grouped into cells", SUMMARY_MS, _step),
         ("the first page of the iterations", PAGE_MS, lambda c, e: iterations(c, e, "map", b"key")),
         ("the failed iterations", PAGE_MS, lambda c, e: iterations(c, e, "map", b"key", status="error")),
         ("a page from the middle of the iterations", SEEK_MS, lambda c, e: iterations(c, e, "map", b"key", first=items // 2)),
@@ -159,7 +159,7 @@ def _of(items: int, budget: float, home: Path, times: int) -> list[Figure]:
         ("a poll when nothing has changed", POLL_MS, _poll(store, execution_id)),
     ):
         asked = tuple(_fresh_ms(store, execution_id, ask) for _ in range(times))
-        out.append(Figure(f"  {title}, {name}", "ms", asked, budget_ms, note="processor time"))
+        out.append(Figure(f"  {name}: {title}", "ms", asked, budget_ms, note="processor time"))
     return out
 
 
