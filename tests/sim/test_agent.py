@@ -88,16 +88,22 @@ class Killer:
 
     def plan(self) -> None:
         """Choose the request of the next process that is its last one."""
-        self._requests, self._last = 0, self._chance.randint(1, 3)
+        self._requests, self._last, self._dying = 0, self._chance.randint(1, 3), False
 
     def request(self) -> None:
         with self._lock:
             self._requests += 1
-            if self.left == 0 or self._requests != self._last:
-                return
-            self.left -= 1
-            self.killed += 1
+            held = self._dying
+            if not held:
+                if self.left == 0 or self._requests != self._last:
+                    return
+                self.left -= 1
+                self.killed += 1
+                self._dying = True
             pid, late = self.pid, self.left % 2 == 0
+        if held:  # gets no answer before the kill: the number of requests does not depend on the process's speed
+            time.sleep(4 * LATER_S)
+            return
         if late:
             threading.Timer(LATER_S, _kill, (pid,)).start()
         else:
