@@ -78,7 +78,7 @@ def resumed(folder: Folder, execution_id: str) -> dict[str, Any]:
         return dict(json.loads(command.stdout))
 
 
-def named(output: str) -> str:
+def execution_id_of(output: str) -> str:
     found = re.search(r"`noetl resume (\d+)`", output)
     assert found is not None, output
     return found[1]
@@ -91,13 +91,13 @@ def test_a_signal_releases_the_run_and_says_how_to_go_on(folder: Folder, number:
     assert ended == code
     assert signal.Signals(number).name in output and "Traceback" not in output
     assert [e.data for e in folder.events() if e.name == "StepReleased"] == [{"reason": signal.Signals(number).name}]
-    assert resumed(folder, named(output))["result"] == "rested"
+    assert resumed(folder, execution_id_of(output))["result"] == "rested"
 
 
 @pytest.mark.nightly
 def test_six_interrupts_are_nobodys_death(folder: Folder) -> None:
     _, output = folder.interrupted(1, signal.SIGINT, "run", "nap.yaml")
-    execution_id = named(output)
+    execution_id = execution_id_of(output)
     for times in range(2, 8):
         code, _ = folder.interrupted(times, signal.SIGINT if times % 2 else signal.SIGTERM, "resume", execution_id)
         assert code in (130, 143)

@@ -53,7 +53,7 @@ class Context:
 sys.path.insert(0, f"{ROOT}/functions/{FUNCTION}")
 import app  # type: ignore[import-not-found]  # noqa: E402 - once its folder is on the path, and the hooks are there to register with
 from botocore.client import BaseClient  # noqa: E402 - once the hooks are there, as all that follows
-from botocore.session import Session  # noqa: E402 - as said
+from botocore.session import Session  # noqa: E402 - once the hooks are there
 
 from noetl_core.adapters.clock import SystemClock  # noqa: E402 - as the function
 
